@@ -28,6 +28,11 @@ def as_seconds(duration: Duration) -> Seconds:
     return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
 
 
+def iso(instant: datetime) -> str:
+    """Return an instant as the API and records write it, in UTC: `2026-01-02T00:00:00Z`."""
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
 class Timer(Protocol):
     """A call that is due later."""
 

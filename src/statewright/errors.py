@@ -200,6 +200,12 @@ def add_note(error: BaseException, note: str) -> None:
         error.add_note(note)
 
 
+def code_of(error: BaseException) -> str:
+    """Return the code of an error in records, logs and traces: its own if it has one, else the name of its class."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) and code else type(error).__name__
+
+
 class StatewrightError(Exception):
     """The root of the tree."""
 

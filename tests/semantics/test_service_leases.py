@@ -389,7 +389,7 @@ async def has_room(worker: RunWorker) -> bool:
 
 
 async def has_nothing_to_do(host: Host) -> bool:
-    return not (host.worker.at_work or host.worker._started)
+    return not (host.worker.at_work or host.worker._reserved_runs)
 
 
 # -- a worker that drains
@@ -504,8 +504,8 @@ async def test_a_service_stops_though_its_heartbeats_and_its_leave_cannot_be_wri
 async def test_a_service_stops_though_a_step_ignores_its_cancellation(
     place: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("statewright.service.engine.worker.CANCELLING", 0.05)
-    monkeypatch.setattr("statewright.service.background.loop_thread.CANCELLING", 0.05)
+    monkeypatch.setattr("statewright.service.engine.worker.CANCEL_TIMEOUT", 0.05)
+    monkeypatch.setattr("statewright.service.background.loop_thread.CANCEL_TIMEOUT", 0.05)
     ends: Future[asyncio.Event] = Future()
 
     async def stubborn(state: State) -> State:

@@ -14,7 +14,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition, NotFound, RequestConflict, SignalMismatch
 from statewright.runs import Advance, Insert, Run, RunStatus, StepRun, StepStatus, where
 from statewright.service import Service, ServiceSettings, StartRun
-from statewright.service.operations.signals import answer_to, woken
+from statewright.service.operations.signals import answer_to, wake_changes
 
 pytestmark = pytest.mark.anyio
 QUICK = ServiceSettings(look_every=0.02, drain=0.2)
@@ -156,7 +156,7 @@ async def test_an_answer_that_was_accepted_is_not_thrown_away(place: Places) -> 
         await service.context.write([Insert(answer_to(wait, "yes", now))])  # and nobody has woken the run yet
         with pytest.raises(RequestConflict, match="has been answered"):
             await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
-        await service.context.write(woken(run.id, now))
+        await service.context.write(wake_changes(run.id, now))
         assert await completed(service, run) == {"log": ["first", "yes"]}
 
 

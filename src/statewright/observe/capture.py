@@ -1,8 +1,8 @@
-"""Capture of what nodes log and print, by task and attempt.
+"""Capture of the logs and printed lines of nodes, by task and attempt.
 
-A record or line belongs to the task that is running in the current context; outside of tasks nothing is captured. All
-output still reaches its original destination. The captured lines are kept until they are taken, within the limits of
-`CaptureLimits`.
+A log record or a printed line belongs to the task that runs in the current context; outside of tasks nothing is
+captured. All output still reaches its original destination. Captured lines are kept until they are taken, within the
+limits of `CaptureLimits`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import UTC
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TextIO, cast
 
-from statewright.clock import Clock, SystemClock
+from statewright.clock import Clock, SystemClock, iso
 from statewright.redaction import Redactor
 from statewright.runtime.invocation.run import CallingTask
 from statewright.runtime.tasks.scope import current_scope
 from statewright.terminal_text import cut, plain
 
-_is_passing_on: ContextVar[bool] = ContextVar("statewright_log_passes_on", default=False)
+_is_relaying: ContextVar[bool] = ContextVar("statewright_log_passes_on", default=False)
+"""True while a captured record is passed on to a stream, where it must not be captured again."""
 
 
 class LogCapture:
@@ -51,7 +51,7 @@ class LogCapture:
         self._streams: dict[str, Tee] = {}
 
     def install(self) -> Self:
-        """Start capturing; no effect if it is installed already."""
+        """Start capturing. It has no effect if the capture is installed already."""
         root = logging.getLogger()
         if self._handler in root.handlers:
             return self
@@ -75,7 +75,7 @@ class LogCapture:
         self._level_before = None
         for name, tee in self._streams.items():
             tee.stop()
-            if getattr(sys, name) is tee:  # a stream that other code has installed since stays
+            if getattr(sys, name) is tee:  # otherwise other code has replaced the stream since
                 setattr(sys, name, tee.original)
         self._streams.clear()
 
@@ -93,14 +93,16 @@ class LogCapture:
         """
         return self._captured.take(task_id, self._now())
 
-    def _listener(self, stream: str) -> Any:
-        def heard(text: str) -> None:
-            attempt_key = current_task() if text and not _is_passing_on.get() else None
+    def _listener(self, stream: str) -> Listener:
+        """Return the listener that captures the text written to a stream."""
+
+        def capture(text: str) -> None:
+            attempt_key = current_task() if text and not _is_relaying.get() else None
             if attempt_key is not None:
                 fields = {"at": self._now(), "level": None, "logger": None, "stream": stream}
                 self._captured.write(attempt_key, stream, text, fields)
 
-        return heard
+        return capture
 
     def logged(self, record: logging.LogRecord) -> None:
         """Capture a record if a task is running."""
@@ -110,7 +112,7 @@ class LogCapture:
             self._captured.add(attempt_key, _format_record(record), fields)
 
     def _now(self) -> str:
-        return self._clock.now().astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return iso(self._clock.now())
 
 
 class _Handler(logging.Handler):
@@ -124,11 +126,11 @@ class _Handler(logging.Handler):
         self._capture.logged(record)
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and self._is_alone(record.name):
-            token = _is_passing_on.set(True)  # the record has been captured already
+            token = _is_relaying.set(True)
             try:
                 last.handle(record)
             finally:
-                _is_passing_on.reset(token)
+                _is_relaying.reset(token)
 
     def _is_alone(self, name: str) -> bool:
         """Return True if no other handler receives the records of a logger."""
@@ -144,7 +146,7 @@ def _format_record(record: logging.LogRecord) -> str:
     """Return the message of a record, with its traceback if there is one."""
     try:
         message = record.getMessage()
-    except Exception:  # the arguments do not fit the format, which logging itself reports
+    except Exception:  # the arguments do not match the format; the logging module reports that itself
         message = str(record.msg)
     if record.exc_info and record.exc_info[0] is not None:
         message = f"{message}\n{logging.Formatter().formatException(record.exc_info)}"
@@ -165,9 +167,9 @@ class CaptureLimits:
     size: int = 64_000
     """Bytes of one attempt."""
     line: int = 4000
-    """Characters of one line; a longer one loses its middle."""
+    """Characters of one line; the middle of a longer one is cut out."""
     total: int = 32_000_000
-    """Approximate bytes of all tasks; the task that has been silent longest is dropped first."""
+    """Approximate bytes of all tasks; those without output for the longest time are dropped first."""
     tasks: int = 10_000
     """Tasks with captured lines."""
 
@@ -180,7 +182,7 @@ class TaskAttempt(NamedTuple):
     attempt: int
 
 
-_OF_A_LINE: Final = 500
+_LINE_OVERHEAD: Final = 500
 """Approximate bytes of a line besides its text."""
 
 
@@ -198,7 +200,7 @@ class _AttemptLines:
     @property
     def weight(self) -> int:
         """Approximate bytes of memory."""
-        return self.size + _OF_A_LINE * len(self.lines)
+        return self.size + _LINE_OVERHEAD * len(self.lines)
 
     def is_full(self, limits: CaptureLimits) -> bool:
         return len(self.lines) >= limits.lines or self.size >= limits.size
@@ -207,14 +209,16 @@ class _AttemptLines:
         """Return the lines, followed by one with the number of dropped lines if there are any."""
         if not self.dropped:
             return self.lines
-        many = "1 more line was" if self.dropped == 1 else f"{self.dropped} more lines were"
-        last: CapturedLine = {
+        number = "1 more line was" if self.dropped == 1 else f"{self.dropped} more lines were"
+        notice: CapturedLine = {
             **(self.lines[-1] if self.lines else {}),
             "level": "warning",
             "logger": __package__,
             "stream": "log",
+            "node": self.key.node,
+            "message": f"{number} left out.",
         }
-        return [*self.lines, {**last, "node": self.key.node, "message": f"{many} left out."}]
+        return [*self.lines, notice]
 
 
 class CaptureBuffer:
@@ -234,17 +238,17 @@ class CaptureBuffer:
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
-                self._keep(attempt, self._redact(text), fields)
+                self._append(attempt, self._redact(text), fields)
 
     def write(self, attempt_key: TaskAttempt, stream: str, text: str, fields: CapturedLine) -> None:
         """Add text that was written to a stream, line by line."""
         with self._lock:
             attempt = self._attempt(attempt_key)
-            finished, end, rest = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
+            finished, end, remainder = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
             if end:
-                self._keep_lines(attempt, finished, fields)
-            if rest and not attempt.is_full(self._limits):
-                attempt.partial_lines[stream] = unfinished = rest.rpartition("\r")[2] or rest
+                self._append_lines(attempt, finished, fields)
+            if remainder and not attempt.is_full(self._limits):
+                attempt.partial_lines[stream] = unfinished = remainder.rpartition("\r")[2] or remainder
                 if len(unfinished) > self._longest:
                     self._finish(attempt, stream, fields)
 
@@ -260,7 +264,7 @@ class CaptureBuffer:
 
     @property
     def _longest(self) -> int:
-        """Characters of a text that are examined: more than are kept, so that no part of a cut secret is kept."""
+        """Characters of a text that are redacted: more than are kept, so that no part of a cut secret remains."""
         return 4 * self._limits.line
 
     def _attempt(self, attempt_key: TaskAttempt) -> _AttemptLines:
@@ -268,11 +272,11 @@ class CaptureBuffer:
         self._tasks.move_to_end(attempt_key.task_id)
         if attempt_key.attempt not in attempts:
             attempts[attempt_key.attempt] = _AttemptLines(attempt_key)
-            self._forget_some()
+            self._drop_oldest()
         return attempts[attempt_key.attempt]
 
-    def _forget_some(self) -> None:
-        """Drop the tasks that have been silent longest while a limit is exceeded."""
+    def _drop_oldest(self) -> None:
+        """Drop the tasks without output for the longest time, until no limit is exceeded."""
         limits = self._limits
         while len(self._tasks) > limits.tasks or (self._total > limits.total and len(self._tasks) > 1):
             _, oldest = self._tasks.popitem(last=False)
@@ -280,31 +284,31 @@ class CaptureBuffer:
 
     def _finish(self, attempt: _AttemptLines, stream: str, fields: CapturedLine) -> None:
         """Turn the unfinished line of a stream into a line."""
-        self._keep_lines(attempt, attempt.partial_lines.pop(stream), fields)
+        self._append_lines(attempt, attempt.partial_lines.pop(stream), fields)
 
-    def _keep_lines(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
-        """Add lines that were written together, because a secret may span several."""
+    def _append_lines(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
+        """Add lines that were written together. They are redacted together, because a secret may span several."""
         if attempt.is_full(self._limits):
             attempt.dropped += text.count("\n") + 1
             return
-        seen = text[: 4 * self._limits.size]
-        for line in self._redactor.text(plain(seen)).split("\n"):
+        examined = text[: 4 * self._limits.size]
+        for line in self._redactor.text(plain(examined)).split("\n"):
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
-                self._keep(attempt, line, fields)
-        attempt.dropped += text.count("\n", len(seen))
+                self._append(attempt, line, fields)
+        attempt.dropped += text.count("\n", len(examined))
 
     def _redact(self, text: str) -> str:
         return self._redactor.text(plain(cut(text, self._longest)))
 
-    def _keep(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
+    def _append(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
         message = cut(text, self._limits.line)
         size = len(message.encode())
         attempt.lines.append({**fields, "message": message, "node": attempt.key.node, "attempt": attempt.key.attempt})
         attempt.size += size
-        self._total += size + _OF_A_LINE
-        self._forget_some()
+        self._total += size + _LINE_OVERHEAD
+        self._drop_oldest()
 
 
 # -- the current task
@@ -328,15 +332,17 @@ def current_task() -> TaskAttempt | None:
 
 
 def _task_id(scope: CallingTask) -> str:
-    """Return the id of the task, or of the task that called it. A call that saves nothing knows its caller only by its
-    namespace."""
+    """Return the id of the task of a scope, or of the task that called its graph.
+
+    A call that saves nothing knows its caller by its namespace only.
+    """
     if scope.run.nested:
         segment = scope.run.namespace.split("|")[0].split(":")
         return segment[1] if len(segment) > 1 else ""
     return scope.task.id.partition(":")[0] if scope.task is not None else ""
 
 
-# -- the stream that passes output on
+# -- the stream that relays output
 
 Listener = Callable[[str], object]
 
@@ -344,9 +350,9 @@ Listener = Callable[[str], object]
 class Tee:
     """Replaces a text stream and passes written text to a listener. Everything else is delegated to the stream."""
 
-    def __init__(self, stream: TextIO, heard: Listener) -> None:
+    def __init__(self, stream: TextIO, listener: Listener) -> None:
         self._stream = stream
-        self._heard: Listener | None = heard
+        self._listener: Listener | None = listener
 
     @property
     def original(self) -> TextIO:
@@ -354,9 +360,9 @@ class Tee:
         return self._stream
 
     def write(self, text: str) -> int:
-        if self._heard is not None and isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if self._listener is not None and isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             with suppress(Exception):  # an error of the listener must not reach the code that prints
-                self._heard(text)
+                self._listener(text)
         return self._stream.write(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -365,7 +371,7 @@ class Tee:
 
     def stop(self) -> None:
         """Stop passing text to the listener; other code may still hold a reference to this stream."""
-        self._heard = None
+        self._listener = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -381,8 +387,8 @@ class Tee:
         self._stream.__exit__(*raised)
 
 
-def untapped(stream: Any) -> TextIO:
-    """Return the original stream behind any number of tees."""
+def original_stream(stream: Any) -> TextIO:
+    """Return the stream behind any number of tees."""
     while isinstance(stream, Tee):
         stream = stream.original
     return cast(TextIO, stream)

@@ -1,4 +1,4 @@
-"""Facts about events: the errors that they report, and their graph, run and task as keys."""
+"""Facts about events: the errors that they report, their graph, and the keys of their run and task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def error_of(event: Event) -> tuple[BaseException | None, str | None]:
         case Failure():
             return event.data.error, event.node
         case TaskResult():
-            return _handled(event.data.targets), event.node
+            return _handled_error(event.data.targets), event.node
         case BaseException():
             return event.data, None
         case (BaseException(), _):
@@ -33,20 +33,16 @@ def is_failure(error: BaseException | None) -> bool:
     return isinstance(error, Exception) and not isinstance(error, RunCancelled)
 
 
-def code_of(error: BaseException) -> str:
-    """Return the code of an error as in the API: its own, else the name of its class."""
-    code = getattr(error, "code", None)
-    return code if isinstance(code, str) and code else type(error).__name__
+def _handled_error(targets: Iterable[object]) -> BaseException | None:
+    """Return the error that was sent to a handler node; None if there is none."""
+    arguments = (target.arg for target in targets if isinstance(target, Send))
+    return next((argument.error for argument in arguments if isinstance(argument, NodeError)), None)
 
 
-def _handled(targets: Iterable[object]) -> BaseException | None:
-    sent = (target.arg for target in targets if isinstance(target, Send))
-    return next((arg.error for arg in sent if isinstance(arg, NodeError)), None)
-
-
-# -- keys
+# -- graphs and keys
 
 Key = tuple[object, ...]
+"""Identifies a running call, superstep, task or step."""
 
 
 def graph_of(event: Event) -> str:
@@ -55,7 +51,7 @@ def graph_of(event: Event) -> str:
 
 
 def run_of(event: Event) -> Key:
-    """Return the key of the call of an event; a call of a subgraph is a call of its own."""
+    """Return the key of the call of a graph; a call of a subgraph has its own."""
     return event.run_id, event.thread_id, event.namespace
 
 

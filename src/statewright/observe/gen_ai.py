@@ -27,13 +27,13 @@ _PROVIDERS: Final[Mapping[str, str]] = {
 
 def model_attributes(data: Mapping[str, Any]) -> Attributes:
     """Return the attributes of a model call from the data of its event."""
-    prefix, _, bare = str(data.get("model", "")).rpartition(":")
-    requested = str(data.get("request_model") or bare)
+    prefix, _, name = str(data.get("model", "")).rpartition(":")
+    requested = str(data.get("request_model") or name)
     provider = data.get("provider") or prefix or requested.rpartition(":")[0]
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": requested.rpartition(":")[2],
-        "gen_ai.response.model": bare,
+        "gen_ai.response.model": name,
         "gen_ai.usage.input_tokens": data.get("input_tokens"),
         "gen_ai.usage.output_tokens": data.get("output_tokens"),
         "gen_ai.response.finish_reasons": [str(data["finish_reason"])] if data.get("finish_reason") else None,
@@ -41,8 +41,8 @@ def model_attributes(data: Mapping[str, Any]) -> Attributes:
         "statewright.cost_usd": data.get("cost"),
     }
     if provider:
-        name = _PROVIDERS.get(str(provider), str(provider))
-        attributes["gen_ai.provider.name"] = attributes["gen_ai.system"] = name
+        known_name = _PROVIDERS.get(str(provider), str(provider))
+        attributes["gen_ai.provider.name"] = attributes["gen_ai.system"] = known_name
     return {key: value for key, value in attributes.items() if value is not None}
 
 

@@ -1,6 +1,6 @@
 """Structured logs, one event per line: JSON for machines, or text for reading.
 
-Loggers are those of the standard library. `configure_logging` adds a handler to the loggers of Statewright.
+The loggers are those of the standard library; `configure_logging` adds a handler to them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TextIO
 
-from statewright.errors import InvalidConfig, ServiceError, suggestion
+from statewright.errors import InvalidConfig, ServiceError, code_of, suggestion
 from statewright.extras import optional
-from statewright.observe.capture import untapped
-from statewright.observe.event_facts import code_of
+from statewright.observe.capture import original_stream
 from statewright.redaction import Redactor
 from statewright.runtime.tasks.scope import current_scope
 
@@ -65,7 +64,7 @@ def configure_logging(
     loggers: Iterable[str] = ("statewright",),
     redactor: Redactor | None = None,
 ) -> ConfiguredLogging:
-    """Make loggers write structured events to a stream, by default stderr, until that is undone.
+    """Make loggers write structured events to a stream, by default stderr, until `undo` is called.
 
     An event has `timestamp`, `level`, `logger`, `event`, the fields of `extra`, the fields that are `bound`, the
     `run_id`, `thread_id`, `node` and `attempt` of a running task, and `error_code` with the error if there is one.
@@ -74,7 +73,7 @@ def configure_logging(
     """
     if format not in _FORMATS:
         raise InvalidConfig(f"format is {format!r}. " + suggestion(str(format), _FORMATS, noun="Formats"))
-    target = untapped(stream or sys.stderr)
+    target = original_stream(stream or sys.stderr)
     handler = logging.StreamHandler(target)
     handler.setFormatter(_formatter(format, target, redactor or Redactor()))
     return ConfiguredLogging(handler, loggers, _level(level))
@@ -88,37 +87,41 @@ def _level(level: str | int) -> int:
     return logging.getLevelNamesMapping()[level.upper()]
 
 
-def _formatter(form: LogFormat, stream: TextIO, redactor: Redactor) -> logging.Formatter:
+def _formatter(log_format: LogFormat, stream: TextIO, redactor: Redactor) -> logging.Formatter:
     with optional("Structured logs need", extra="server"):
         import structlog
-    own: list[Any] = [_with_head, structlog.stdlib.ExtraAdder(), _with_fields, _with_error, _redacted(redactor)]
-    if form == "json":
-        last: list[Any] = [structlog.processors.JSONRenderer(json.dumps, default=str)]
+    chain: list[Any] = [_with_head, structlog.stdlib.ExtraAdder(), _with_fields, _with_error, _redacting(redactor)]
+    if log_format == "json":
+        renderer: Any = structlog.processors.JSONRenderer(json.dumps, default=str)
     else:
-        last = [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
-    removed = structlog.stdlib.ProcessorFormatter.remove_processors_meta
-    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=own, processors=[removed, *last])
+        renderer = structlog.dev.ConsoleRenderer(colors=stream.isatty())
+    remove_meta = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    return structlog.stdlib.ProcessorFormatter(foreign_pre_chain=chain, processors=[remove_meta, renderer])
 
 
 def _with_head(_: Any, __: str, event: _Event) -> _Event:
+    """Add the time, the level and the name of the logger."""
     record: logging.LogRecord = event["_record"]
     at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return {"timestamp": at, "level": record.levelname.lower(), "logger": record.name, **event}
 
 
 def _with_fields(_: Any, __: str, event: _Event) -> _Event:
+    """Add the fields of the current context; those of the event win."""
     return {**event, **{key: value for key, value in current_fields().items() if key not in event}}
 
 
 def _with_error(_: Any, __: str, event: _Event) -> _Event:
     """Add the error of a record, with its traceback as text."""
-    raised = event.pop("exc_info", None)
-    if not raised or raised[1] is None:
+    exc_info = event.pop("exc_info", None)
+    if not exc_info or exc_info[1] is None:
         return event
-    return {**event, **error_fields(raised[1]), "exception": logging.Formatter().formatException(raised)}
+    return {**event, **error_fields(exc_info[1]), "exception": logging.Formatter().formatException(exc_info)}
 
 
-def _redacted(redactor: Redactor) -> _Processor:
+def _redacting(redactor: Redactor) -> _Processor:
+    """Return the processor that removes secrets from an event; its private keys are needed by structlog."""
+
     def redact(_: Any, __: str, event: _Event) -> _Event:
         private = {key: value for key, value in event.items() if key.startswith("_")}
         public = redactor.value({key: value for key, value in event.items() if key not in private})

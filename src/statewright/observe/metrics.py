@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
 _MAX_ENTRIES: Final = 10_000
-"""Running things and runs that are remembered, as their end may never be reported."""
+"""Limit of running tasks and runs that are remembered, because their end may never be reported."""
 MOST_VALUES: Final = 200
 """Combinations of user-defined label values per metric."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -129,7 +129,7 @@ class Metrics(Instrument):
     # -- reports of a server
 
     def count_runs_by(self, counts: Counts) -> None:
-        """Call `counts` for the number of runs by status whenever the metrics are read."""
+        """Report the number of runs by status, which `counts` returns whenever the metrics are read."""
         self.registry.register(CallbackGauge("statewright_runs", "Runs by their status.", "status", counts))
 
     def begins_run(self, run_id: str, workspace_id: str) -> None:
@@ -142,9 +142,9 @@ class Metrics(Instrument):
 
     def answered_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Record a request. `route` is the template of its path, without ids."""
-        called = self._routes(method if method in _METHODS else OTHER, route)
-        self._meters.requests.labels(*called, str(status)).inc()
-        self._meters.request_seconds.labels(*called).observe(seconds)
+        labels = self._routes(method if method in _METHODS else OTHER, route)
+        self._meters.requests.labels(*labels, str(status)).inc()
+        self._meters.request_seconds.labels(*labels).observe(seconds)
 
     @contextmanager
     def sse_client(self) -> Generator[None]:
@@ -153,7 +153,7 @@ class Metrics(Instrument):
             yield
 
     def tried_delivery(self, outcome: str) -> None:
-        """Record the attempt to deliver a webhook; `outcome` is a word such as `delivered` or `failed`."""
+        """Record an attempt to deliver a webhook message; `outcome` is a word such as `delivered` or `failed`."""
         self._meters.deliveries.labels(outcome).inc()
 
     def _graph(self, event: Event) -> tuple[str, ...]:
@@ -165,12 +165,12 @@ class Metrics(Instrument):
     def _owner(self, event: Event) -> str | None:
         return self._workspaces.get(event.run_id)
 
-    def _begin(self, what: Key) -> None:
-        self._began.put(what, self._clock.monotonic())
+    def _begin(self, key: Key) -> None:
+        self._began.put(key, self._clock.monotonic())
 
-    def _seconds(self, what: Key) -> float | None:
+    def _seconds(self, key: Key) -> float | None:
         """Return the elapsed time; None if the start is unknown."""
-        began = self._began.pop(what)
+        began = self._began.pop(key)
         return None if began is None else max(self._clock.monotonic() - began, 0.0)
 
     def _end_superstep(self, event: Event) -> None:
@@ -216,44 +216,40 @@ class Meters:
             return library.Histogram(name, documentation, labels, registry=registry, buckets=buckets)
 
         self.invalid_updates = counter(
-            "graph_invalid_update_errors", "Updates of nodes that were refused.", "graph", "node", "code"
+            "graph_invalid_update_errors", "Refused updates of nodes.", "graph", "node", "code"
         )
-        self.checkpoint_size = histogram(
-            "graph_checkpoint_size_bytes", "Bytes that one commit took.", "graph", buckets=_SIZES
-        )
+        self.checkpoint_size = histogram("graph_checkpoint_size_bytes", "Size of a commit.", "graph", buckets=_SIZES)
         self.run_seconds = histogram(
-            "statewright_run_seconds", "From the start of a call to its rest.", "graph", "status", buckets=_LONG
+            "statewright_run_seconds", "Duration of a call of a graph.", "graph", "status", buckets=_LONG
         )
-        self.superstep_seconds = histogram("statewright_superstep_seconds", "Of one superstep, with its commit.")
+        self.superstep_seconds = histogram(
+            "statewright_superstep_seconds", "Duration of a superstep, including its commit."
+        )
         self.step_seconds = histogram(
-            "statewright_step_seconds", "From the start of a task to its end.", "graph", "node"
+            "statewright_step_seconds", "Duration of a task, including retries.", "graph", "node"
         )
-        self.failed_attempts = counter("statewright_attempts_failed", "Attempts that failed.", "graph", "node")
+        self.failed_attempts = counter("statewright_attempts_failed", "Failed attempts of nodes.", "graph", "node")
         self.queue_seconds = histogram(
-            "statewright_queue_wait_seconds", "From the instant a run was due until a worker took it."
+            "statewright_queue_wait_seconds", "Time from the instant at which a run is due until a worker starts it."
         )
         self.tokens = counter("statewright_model_tokens", "Tokens of model calls.", "model", "direction")
-        self.cost = counter("statewright_model_cost_usd", "What model calls cost, in US dollars.", "model")
+        self.cost = counter("statewright_model_cost_usd", "Cost of model calls, in US dollars.", "model")
         self.tool_calls = counter("statewright_tool_calls", "Calls of tools by models.", "tool", "outcome")
         self.sse_clients: Gauge = library.Gauge(
-            "statewright_sse_clients", "Readers of event streams.", registry=registry
+            "statewright_sse_clients", "Connected readers of event streams.", registry=registry
         )
-        self.requests = counter("statewright_http_requests", "Requests.", "method", "route", "status")
-        self.request_seconds = histogram("statewright_http_seconds", "Of one request.", "method", "route")
-        self.deliveries = counter(
-            "statewright_webhook_deliveries", "Deliveries of webhooks that were tried.", "outcome"
-        )
+        self.requests = counter("statewright_http_requests", "HTTP requests.", "method", "route", "status")
+        self.request_seconds = histogram("statewright_http_seconds", "Duration of a request.", "method", "route")
+        self.deliveries = counter("statewright_webhook_deliveries", "Attempts to deliver webhook messages.", "outcome")
 
 
 # -- limits on user-defined label values, whose number would overwhelm a metrics database
 
 OTHER: Final = "other"
 """The value that replaces all values beyond the limit."""
-LONGEST: Final = 100
+MAX_LENGTH: Final = 100
 """Characters of a value that are kept."""
-
-
-OF_AN_OWNER: Final = 50
+MOST_PER_OWNER: Final = 50
 """Combinations that one owner may add to a metric, so that no owner uses up the limit."""
 
 
@@ -263,22 +259,22 @@ class LabelValues:
     Each owner, such as a workspace, has a limit of its own. Values without an owner share `most`.
     """
 
-    def __init__(self, most: int, of_an_owner: int = OF_AN_OWNER) -> None:
+    def __init__(self, most: int, most_per_owner: int = MOST_PER_OWNER) -> None:
         self._most = most
-        self._of_an_owner = min(most, of_an_owner)
+        self._most_per_owner = min(most, most_per_owner)
         self._combinations: set[tuple[str, ...]] = set()
         self._added: collections.Counter[str | None] = collections.Counter()
         self._lock = threading.Lock()
 
     def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
         """Return the values, or replacements beyond the limit."""
-        combination = tuple(str(value)[:LONGEST] for value in values)
+        combination = tuple(str(value)[:MAX_LENGTH] for value in values)
         if combination in self._combinations:
             return combination
         with self._lock:
-            if self._added[owner] >= (self._most if owner is None else self._of_an_owner):
+            if self._added[owner] >= (self._most if owner is None else self._most_per_owner):
                 return (OTHER,) * len(combination)
-            if combination not in self._combinations:  # perhaps by another thread meanwhile
+            if combination not in self._combinations:  # another thread may have added it meanwhile
                 self._combinations.add(combination)
                 self._added[owner] += 1
         return combination
@@ -321,15 +317,15 @@ class CallbackGauge:
 
 # -- refused updates
 #
-# The error of a task is reported when its attempt fails, when its run ends, and by each surrounding graph. It is the
-# same object everywhere, and is counted once.
+# The error of a task is reported when its attempt fails, when its run ends, and by each surrounding graph. All of these
+# report the same object, which is counted once.
 
 REFUSED: Final = (InvalidUpdateError, ConflictingWrites, UnknownTarget, MutatedState)
 """Errors for a node result that cannot be applied to the state or names an unknown target."""
 
 
 class RefusedUpdates:
-    """Finds refused updates in events, each once."""
+    """Finds refused updates in events, each of them once."""
 
     def __init__(self) -> None:
         self._reported: WeakSet[BaseException] = WeakSet()
@@ -344,10 +340,10 @@ class RefusedUpdates:
             if error in self._reported:
                 return None
             self._reported.add(error)
-        return _names(error, node), error
+        return _node_label(error, node), error
 
 
-def _names(error: StatewrightError, node: str | None) -> str:
+def _node_label(error: StatewrightError, node: str | None) -> str:
     if isinstance(error, ConflictingWrites):
         return "+".join(sorted(error.nodes))
     return node or ""

@@ -1,7 +1,7 @@
 """Traces of runs for OpenTelemetry: runs, supersteps, node attempts, steps, and calls of models, tools and subgraphs.
 
-A call of a graph is a trace or a part of its caller's trace. A run that is resumed later or elsewhere makes another
-trace with the same attribute `statewright.run_id`.
+A call of a graph creates a trace, or is a part of its caller's trace. A run that is resumed creates another trace with
+the same attribute `statewright.run_id`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.clock import Clock, SystemClock
+from statewright.errors import code_of
 from statewright.events import Event
 from statewright.extras import optional
 from statewright.lru_cache import LRUCache
-from statewright.observe.event_facts import Key, code_of, error_of, graph_of, is_failure, run_of, task_of
+from statewright.observe.event_facts import Key, error_of, graph_of, is_failure, run_of, task_of
 from statewright.observe.gen_ai import model_attributes, tool_attributes
 from statewright.redaction import Redactor
 from statewright.runtime import Instrument
@@ -55,8 +56,8 @@ class Tracing(Instrument):
         self._supersteps: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
         self._attempts: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
         self._steps: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
-        self._alone: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
-        """The latest attempt of each run; if it ran alone, it may still be current when the run is broken off."""
+        self._latest: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
+        """The latest attempt of each run. If it ran alone, its span may still be current when the run is broken off."""
 
     # -- runs and supersteps
 
@@ -67,32 +68,33 @@ class Tracing(Instrument):
         self._runs.put(run_of(event), self._spans.open(name, _attributes(event), self._now, parent=parent))
 
     def on_run_finished(self, event: Event) -> None:
-        key, rest, now = run_of(event), event.data, self._now
-        self._leave_last(key)
-        error = rest.error if rest.status == "failed" else None
+        key, outcome, now = run_of(event), event.data, self._now
+        self._leave_latest(key)
+        error = outcome.error if outcome.status == "failed" else None
         superstep, run = self._supersteps.pop(key), self._runs.pop(key)
         if superstep is not None:
             self._spans.close(superstep, now)
         if run is not None:
-            run.span.set_attribute("statewright.status", rest.status)
-            self._spans.close(run, now, error=error, described=rest.node is None)
+            run.span.set_attribute("statewright.status", outcome.status)
+            # The error of a node is described in full by the span of its attempt.
+            self._spans.close(run, now, error=error, described=outcome.node is None)
 
     def on_run_broken_off(self, event: Event) -> None:
         key, now = run_of(event), self._now
-        self._leave_last(key)
-        failed = event.data if isinstance(event.data, Exception) else None
+        self._leave_latest(key)
+        error = event.data if isinstance(event.data, Exception) else None
         superstep, run = self._supersteps.pop(key), self._runs.pop(key)
         if superstep is not None:
             self._spans.close(superstep, now)
         if run is not None:
-            run.span.set_attribute("statewright.status", "cancelled" if failed is None else "failed")
-            self._spans.close(run, now, error=failed)
+            run.span.set_attribute("statewright.status", "cancelled" if error is None else "failed")
+            self._spans.close(run, now, error=error)
 
     def on_superstep(self, event: Event) -> None:
         key, now = run_of(event), self._now
-        before = self._supersteps.pop(key)
-        if before is not None:
-            self._spans.close(before, now)
+        previous = self._supersteps.pop(key)
+        if previous is not None:
+            self._spans.close(previous, now)
         parent = self._spans.within(self._runs.get(key))
         attributes = {**_attributes(event), "statewright.tasks": len(event.data)}
         self._supersteps.put(key, self._spans.open(f"superstep {event.step}", attributes, now, parent=parent))
@@ -104,10 +106,10 @@ class Tracing(Instrument):
 
     def on_attempt_failed(self, event: Event) -> None:
         error, delay = event.data
-        before = self._attempts.pop(task_of(event))
-        if before is not None:
-            self._spans.leave(before)
-            self._spans.close(before, self._now, error=error)
+        failed = self._attempts.pop(task_of(event))
+        if failed is not None:
+            self._spans.leave(failed)
+            self._spans.close(failed, self._now, error=error)
         self._begin_attempt(event, event.attempt + 1, nanoseconds(self._clock.now() + timedelta(seconds=delay)))
 
     def on_task_ended(self, event: Event) -> None:
@@ -134,13 +136,13 @@ class Tracing(Instrument):
         opened = self._spans.open(f"node {event.node}", attributes, began, parent=parent)
         self._spans.enter(opened)
         self._attempts.put(task_of(event), opened)
-        self._alone.put(key, opened)
+        self._latest.put(key, opened)
 
-    def _leave_last(self, run: Key) -> None:
+    def _leave_latest(self, run: Key) -> None:
         """Leave the span of the latest attempt, which may have ended without an event."""
-        last = self._alone.pop(run)
-        if last is not None:
-            self._spans.leave(last)
+        latest = self._latest.pop(run)
+        if latest is not None:
+            self._spans.leave(latest)
 
     # -- calls
 
@@ -183,7 +185,7 @@ class Tracing(Instrument):
 
 
 def _attributes(event: Event) -> dict[str, Any]:
-    """Return the attributes of all spans."""
+    """Return the attributes that all spans of a run have."""
     attributes = {
         "statewright.run_id": event.run_id,
         "statewright.thread_id": event.thread_id,
@@ -205,10 +207,10 @@ def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
 
 # -- spans: the only code that uses OpenTelemetry
 #
-# The span of a node is made the current one where the node runs, so that spans of the user are nested in it. Concurrent
-# nodes have contexts of their own, which end with them. A node that runs alone shares the context of the run, in which
-# the previous span is made current again. No tokens of context variables are kept for that, because a node may end in
-# another context than it began in: a token would be invalid there, while leaving the span just has no effect.
+# The span of a node becomes the current one where the node runs, so that spans of the user are nested in it. Concurrent
+# nodes have contexts of their own, which end with them. A node that runs alone shares the context of the run, so the
+# previous span must become current again. That is not done with the token of a context variable: a node may end in
+# another context than it began in, where a token is invalid, while leaving the span has no effect.
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARENT: Final = ("traceparent", "tracestate")
@@ -243,8 +245,8 @@ class Spans:
 
     def remote(self, metadata: Mapping[str, Any]) -> Context | None:
         """Return the context of a remote caller from its `traceparent`; None if that is absent or invalid."""
-        carried = {name: str(metadata[name]) for name in _PARENT if isinstance(metadata.get(name), str)}
-        context = self._propagator.extract(carried, self._context.get_current()) if carried else None
+        headers = {name: str(metadata[name]) for name in _PARENT if isinstance(metadata.get(name), str)}
+        context = self._propagator.extract(headers, self._context.get_current()) if headers else None
         if context is None or not self._trace.get_current_span(context).get_span_context().is_remote:
             return None
         return context
@@ -289,8 +291,10 @@ class Spans:
     def close(
         self, opened: OpenSpan, ended: int, *, error: BaseException | None = None, described: bool = True
     ) -> None:
-        """End a span, with the error that ended it, `described` in full or named. One that was to begin later is no
-        span at all."""
+        """End a span, with the error that ended it if there is one. Only a `described` error is recorded in full.
+
+        The span of an attempt that was never made, because its time had not come, is dropped.
+        """
         if ended < opened.began:
             return
         if error is not None:
@@ -300,8 +304,8 @@ class Spans:
     def _fail(self, span: Span, error: BaseException, described: bool) -> None:
         message = self._redactor.text(str(error))
         if described and span.is_recording():
-            trail = self._redactor.text("".join(traceback.format_exception(error)))
-            span.record_exception(error, {"exception.message": message, "exception.stacktrace": trail})
+            stacktrace = self._redactor.text("".join(traceback.format_exception(error)))
+            span.record_exception(error, {"exception.message": message, "exception.stacktrace": stacktrace})
         self.fail(span, code_of(error), f"{type(error).__name__}: {message}")
 
     def fail(self, span: Span, code: str, message: str) -> None:

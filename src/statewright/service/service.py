@@ -1,14 +1,13 @@
-"""The service: runs are started, followed, stopped, answered and read through it.
+"""The service: callers start, follow, control, answer and read runs through it.
 
-The HTTP server, the command line and tests all use this class. It owns the lifecycle (a worker and background tasks on
-a thread of its own); each group of requests is implemented by a class of `service/operations`, to which the methods
-below delegate. Every method that concerns a workspace takes its id first, and treats the records of other workspaces as
-not existing. Raises the errors under ServiceError.
+`Service` is the one object that the HTTP server, the command line and tests use. It connects the parts: each group of
+its methods is implemented by a class of `service/operations`, and `background/worker_host` runs the worker. Every
+method that concerns a workspace takes its id first, and treats the records of other workspaces as not existing. The
+errors are those under ServiceError.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -39,8 +38,8 @@ from statewright.runtime import Instrument
 from statewright.service.access.spending import Limits, SpendingReport
 from statewright.service.background.background_tasks import Background, BackgroundTask
 from statewright.service.background.deadlines import Deadlines
-from statewright.service.background.loop_thread import LoopThread
 from statewright.service.background.retention import Retention
+from statewright.service.background.worker_host import WorkerHost
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.catalog.definitions import Added, Definitions, GraphDescription, ServedGraph
 from statewright.service.context.records import Page
@@ -99,7 +98,9 @@ class Service:
                 f"The saver {saver!r} has no for_workspace(), so it cannot separate the threads of workspaces. Use a "
                 f"WorkspaceCheckpointer, such as SqliteSaver or InMemorySaver."
             )
-        services: dict[str, Any] = {"store": store, "instruments": tuple(instruments)}
+        services: dict[str, Any] = {"store": store} if store is not None else {}
+        if instruments:
+            services["instruments"] = tuple(instruments)
         self.context = context = ServiceContext(
             ledger or InMemoryLedger(),
             saver or InMemorySaver(),
@@ -107,14 +108,14 @@ class Service:
             clock or SystemClock(),
             settings or ServiceSettings(),
             spending_limits,
-            services={name: service for name, service in services.items() if service},
+            services=services,
             logs=logs,
             redact=redact,
             meter=meter,
         )
         self.starter = Starter(context)
         self._control = Control(context)
-        self._launcher = Launcher(context, self.starter, self._control, worker=lambda: self._worker, ring=self.ring)
+        self._launcher = Launcher(context, self.starter, self._control, worker=lambda: self.worker, ring=self.ring)
         self._reads = RunReads(context)
         self._approvals = Approvals(context)
         self._signals = Signals(context, self._approvals.changes_of)
@@ -122,23 +123,21 @@ class Service:
         self._definitions = Definitions(context)
         self._costs = Costs(context)
         self.threads = Threads(context)
-        self._worker: RunWorker | None = None
-        self._working: Any = None
         self.webhooks = webhooks or WebhookSettings()
         """The allowed addresses of webhooks, and how messages are delivered."""
-        self._background = Background(self._background_parts(), context.clock)
-        self._thread: LoopThread | None = None
+        self._background = Background(self._background_tasks(), context.clock)
+        self._host = WorkerHost(self._background)
 
-    def _background_parts(self) -> list[BackgroundTask]:
+    def _background_tasks(self) -> list[BackgroundTask]:
         context = self.context
-        record_try = context.meter.tried_delivery if context.meter is not None else _ignore_try
+        record_attempt = context.meter.tried_delivery if context.meter is not None else _ignore_attempt
         return [
-            Deliverer(context.ledger, context.clock, self.webhooks, tried=record_try),
+            Deliverer(context.ledger, context.clock, self.webhooks, on_attempt=record_attempt),
             Scheduler(
                 context.ledger, self.starter.prepare, self._control.cancellation, on_started=lambda _: self.ring()
             ),
             Retention(context.ledger, context.saver),
-            Deadlines(context.ledger, context.publish, self.starter.failure_changes),
+            Deadlines(context.ledger, context.publish, self.starter.failure_handler_changes),
         ]
 
     # -- lifecycle
@@ -154,7 +153,7 @@ class Service:
     @property
     def worker(self) -> RunWorker | None:
         """The worker of this process; None unless the service is working."""
-        return self._worker
+        return self._host.worker
 
     async def start_working(self) -> None:
         """Store the served definitions, and begin to advance runs on a thread of its own."""
@@ -166,42 +165,23 @@ class Service:
         hooks = RunHooks(
             load_graph=context.versions.load_graph,
             child_starter=lambda run, progress: ChildStarter(run, progress, context, self.starter),
-            on_end=self.starter.failure_changes,
+            on_end=self.starter.failure_handler_changes,
         )
-        self._worker = RunWorker(
-            context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, hooks)
-        )
-        context.ring, context.ring_background = self._worker.ring, self._background.ring
-        context.attempt_at = self._worker.attempt_at
-        self._thread = LoopThread("statewright-service")
-        self._thread.start()
-        self._working = self._thread.submit(self._worker.work())
-        self._thread.submit(self._start_background()).result()
-
-    async def _start_background(self) -> None:
-        self._background.start()
+        worker = RunWorker(context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, hooks))
+        context.ring, context.ring_background = worker.ring, self._background.ring
+        context.attempt_at = worker.attempt_at
+        self._host.start(worker)
 
     def ring(self) -> None:
         """Wake the worker and the background tasks, because something is due."""
-        if self._worker is not None:
-            self._worker.ring()
-        self._background.ring()
+        self._host.ring()
 
     async def stop(self, seconds: float | None = None) -> None:
         """Stop gracefully: give running steps so many seconds to finish, cancel the others, and release their runs.
 
         Steps that ignore their cancellation delay this by at most ten seconds, and are then abandoned.
         """
-        worker, thread = self._worker, self._thread
-        if worker is None or thread is None:
-            return
-        self._worker = None
-        await asyncio.wrap_future(thread.submit(self._background.stop()))
-        await asyncio.wrap_future(thread.submit(worker.drain(seconds)))
-        with suppress(Exception):
-            await asyncio.wrap_future(self._working)
-        await asyncio.to_thread(thread.stop)
-        self._thread = None
+        await self._host.stop(seconds)
 
     async def __aenter__(self) -> Self:
         await self.start_working()
@@ -277,13 +257,13 @@ class Service:
         """Return a page of the open waits of a workspace or of one run, the newest first."""
         return await self._reads.waits(workspace_id, run_id=run_id, page=page, page_size=page_size)
 
-    # -- from outside
+    # -- signals, answers and control
 
     async def signal(
         self,
         workspace_id: str,
         run_id: str,
-        type: str,  # noqa: A002  # what it is called everywhere
+        type: str,  # noqa: A002  # its name in the API and in records
         payload: Json,
         *,
         key: str | None = None,
@@ -362,7 +342,7 @@ class Service:
         """Receive an event: start the runs of its triggers, and wake the runs that wait for it."""
         return await self._events.send(workspace_id, name, payload, key=key)
 
-    # -- what can be run, and what it has cost
+    # -- definitions, graphs and costs
 
     async def add_definition(self, workspace_id: str, body: Mapping[str, Any]) -> Added:
         """Store a version of a JSON workflow. Raises WorkflowError, RequestConflict for a different content."""
@@ -403,5 +383,5 @@ class Service:
         await aresolve(self.context.ledger.find(Run, limit=1))
 
 
-def _ignore_try(outcome: str) -> None:
-    """Ignore the outcome of a delivery, if nothing measures the service."""
+def _ignore_attempt(outcome: str) -> None:
+    """Ignore the outcome of an attempt to deliver a message, because the service has no meter."""

@@ -1,4 +1,4 @@
-"""What tasks have said, kept until somebody takes it, and bounded in every direction."""
+"""Captured lines of tasks: kept until they are taken, within all limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(kept: CaptureBuffer, *texts: str, place: TaskAttempt = TASK) -> None:
         kept.write(place, "stdout", text, TOLD)
 
 
-def test_a_message_is_kept_with_all_that_is_said_of_it_and_taken_once() -> None:
+def test_a_message_is_stored_with_its_fields_and_taken_once() -> None:
     kept = captured()
     kept.add(TASK, "hello\nyou", {**TOLD, "level": "info"})
     assert kept.take("task", "now") == [
@@ -38,7 +38,7 @@ def test_a_message_is_kept_with_all_that_is_said_of_it_and_taken_once() -> None:
     assert kept.take("task", "now") == []
 
 
-def test_what_is_written_becomes_lines() -> None:
+def test_written_text_becomes_lines() -> None:
     kept = captured()
     write(kept, "a", " ", "b", "\n", "c\nd\n", "e")
     assert messages(kept) == ["a b", "c", "d", "e"]
@@ -52,7 +52,7 @@ def test_lines_do_not_depend_on_how_they_were_written(text: str, places: list[in
     assert messages(kept) == (lines if lines[-1] else lines[:-1])
 
 
-def test_streams_do_not_mix_and_attempts_come_in_order() -> None:
+def test_streams_do_not_mix_and_attempts_are_in_order() -> None:
     kept = captured()
     write(kept, "second\n", place=TaskAttempt("task", "node", 2))
     kept.write(TASK, "stdout", "o", TOLD)
@@ -66,7 +66,7 @@ def test_streams_do_not_mix_and_attempts_come_in_order() -> None:
     ]
 
 
-def test_there_are_never_more_lines_than_allowed_and_the_last_says_how_many_are_missing() -> None:
+def test_the_number_of_lines_is_limited_and_the_last_reports_dropped_ones() -> None:
     kept = captured(lines=2)
     write(kept, "1\n2\n3\n4\n", "5\n")
     kept.add(TASK, "6", TOLD)
@@ -81,7 +81,7 @@ def test_there_are_never_more_lines_than_allowed_and_the_last_says_how_many_are_
     assert messages(kept)[-1] == "1 more line was left out."
 
 
-def test_there_are_never_more_bytes_than_allowed() -> None:
+def test_the_number_of_bytes_is_limited() -> None:
     kept = captured(size=100, line=30)
     write(kept, *("x" * 29 + "\n" for _ in range(1000)))
     lines = messages(kept)
@@ -89,7 +89,7 @@ def test_there_are_never_more_bytes_than_allowed() -> None:
     assert lines[-1] == "996 more lines were left out."
 
 
-def test_a_line_without_an_end_is_no_danger() -> None:
+def test_an_endless_line_is_limited() -> None:
     kept = captured(line=20)
     write(kept, "begin", *("x" * 1000 for _ in range(1000)))
     first = messages(kept)[0]
@@ -97,27 +97,27 @@ def test_a_line_without_an_end_is_no_danger() -> None:
     assert "characters left out" in first
 
 
-def test_of_a_bar_of_progress_the_last_state_is_kept() -> None:
+def test_the_last_state_of_a_progress_bar_is_kept() -> None:
     kept = captured()
     write(kept, *(f"\r{number} %" for number in range(101)), "\n")
     assert messages(kept) == ["100 %"]
 
 
-def test_secrets_and_colours_are_gone_also_where_one_goes_over_several_lines() -> None:
+def test_secrets_and_colours_are_removed_even_across_lines() -> None:
     kept = captured()
     write(kept, "\x1b[31mtoken=abc\x1b[0m\n", "-----BEGIN PRIVATE KEY-----\nMIIE\nabc\n-----END PRIVATE KEY-----\n")
     kept.add(TASK, "password=x", TOLD)
     assert messages(kept) == ["token=[redacted]", "[redacted]", "password=[redacted]"]
 
 
-def test_the_middle_of_a_long_line_is_left_out_and_no_half_of_a_secret_is_shown() -> None:
+def test_the_middle_of_a_long_line_is_cut_without_revealing_part_of_a_secret() -> None:
     kept = captured(line=100)
     write(kept, "x" * 80 + " sk-" + "0123456789" * 20 + "y" * 400 + "\n")
     (line,) = messages(kept)
     assert "012345" not in line
 
 
-def test_of_tasks_that_nobody_takes_the_silent_ones_go_first() -> None:
+def test_silent_tasks_are_dropped_first() -> None:
     kept = captured(total=3000)
     for name in "abc":
         write(kept, "x" * 300 + "\n", place=TaskAttempt(name, "node", 1))
@@ -126,14 +126,14 @@ def test_of_tasks_that_nobody_takes_the_silent_ones_go_first() -> None:
     assert [bool(messages(kept, name)) for name in "abcd"] == [True, False, True, True]
 
 
-def test_there_are_never_more_tasks_than_allowed() -> None:
+def test_the_number_of_tasks_is_limited() -> None:
     kept = captured(tasks=2)
     for name in "abc":
         write(kept, "x", place=TaskAttempt(name, "node", 1))
     assert [bool(messages(kept, name)) for name in "abc"] == [False, True, True]
 
 
-def test_what_was_taken_counts_no_more() -> None:
+def test_taken_lines_do_not_count() -> None:
     kept = captured(total=1500)
     for _ in range(100):
         write(kept, "x" * 300 + "\n")
@@ -141,7 +141,7 @@ def test_what_was_taken_counts_no_more() -> None:
     assert kept._total == 0
 
 
-def test_many_threads_lose_nothing() -> None:
+def test_concurrent_threads_lose_no_lines() -> None:
     kept = captured(lines=10_000)
 
     def say(number: int) -> None:

@@ -1,4 +1,4 @@
-"""What went wrong, as events tell it."""
+"""The errors that events report."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from statewright import START, Instrument, RetryPolicy, StateGraph
-from statewright.errors import InvalidUpdateError, NotFound, RunCancelled
+from statewright.errors import InvalidUpdateError, NotFound, RunCancelled, code_of
 from statewright.events import Event
-from statewright.observe.event_facts import code_of, error_of, is_failure
+from statewright.observe.event_facts import error_of, is_failure
 from statewright.runtime.tasks.interrupt import Paused
 
 
@@ -26,11 +26,11 @@ class Heard(Instrument):
 
 
 def heard(node: Any, **options: Any) -> list[tuple[str, Any, str | None]]:
-    found = Heard()
+    result = Heard()
     graph = StateGraph({"x": int}).add_node("node", node, **options).add_edge(START, "node")
     with suppress(ValueError):
-        graph.compile(instruments=[found]).invoke({"x": 1})
-    return found.found
+        graph.compile(instruments=[result]).invoke({"x": 1})
+    return result.found
 
 
 def failing(state: Any) -> None:
@@ -46,11 +46,11 @@ def test_the_errors_of_attempts_tasks_and_runs() -> None:
     ]
 
 
-def test_an_error_that_a_handler_is_sent_is_one_too() -> None:
+def test_an_error_sent_to_a_handler_counts_too() -> None:
     assert heard(failing, error_handler=lambda error: None)[0] == ("task_finished", "ValueError", "node")
 
 
-def test_where_nothing_went_wrong_there_is_none() -> None:
+def test_successful_events_have_no_error() -> None:
     assert heard(lambda state: {"x": 2}) == [("task_finished", None, "node"), ("run_finished", None, None)]
     assert error_of(Event("custom", "x")) == (None, None)
 
@@ -58,7 +58,7 @@ def test_where_nothing_went_wrong_there_is_none() -> None:
 @pytest.mark.parametrize(
     ("error", "failed"), [(ValueError(), True), (None, False), (RunCancelled("x"), False), (Paused(), False)]
 )
-def test_signals_and_wishes_are_no_failures(error: Any, failed: bool) -> None:
+def test_signals_and_cancellations_are_not_failures(error: Any, failed: bool) -> None:
     assert is_failure(error) is failed
 
 

@@ -1,4 +1,4 @@
-"""What events are about."""
+"""The graphs, runs and tasks of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces sent where the environment says."""
+"""Export of traces as configured by the environment."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_without_an_endpoint_there_are_no_traces(monkeypatch: pytest.MonkeyPatch
         assert tracing is None
 
 
-def test_what_was_traced_is_sent_at_the_end(monkeypatch: pytest.MonkeyPatch, collector: Any) -> None:
+def test_remaining_spans_are_sent_at_the_end(monkeypatch: pytest.MonkeyPatch, collector: Any) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
     with tracing_from_environment() as tracing:
         assert tracing is not None

@@ -1,4 +1,4 @@
-"""What is known where something is logged."""
+"""Fields of log events from the current context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.errors import InvalidUpdateError, NotFound
 from statewright.observe.logs import bound, current_fields, error_fields
 
 
-def test_what_is_bound_is_known_within() -> None:
+def test_bound_fields_apply_within_the_block() -> None:
     with bound(request_id="r", path="/a"):
         with bound(path="/b"):
             assert current_fields() == {"request_id": "r", "path": "/b"}
@@ -20,18 +20,18 @@ def test_what_is_bound_is_known_within() -> None:
 
 
 @pytest.mark.parametrize("thread", [None, "t"])
-def test_the_task_at_work_is_known(thread: str | None) -> None:
-    found: list[dict[str, Any]] = []
+def test_fields_of_the_current_task(thread: str | None) -> None:
+    result: list[dict[str, Any]] = []
 
     def node(state: Any) -> None:
-        found.append(current_fields())
+        result.append(current_fields())
 
     graph = StateGraph({"x": int}).add_node("n", node).add_edge(START, "n")
     app = graph.compile(InMemorySaver() if thread else None)
     with bound(request_id="r"):
         app.invoke({"x": 1}, run_id="run", thread_id=thread)
     named = {"thread_id": thread} if thread else {}
-    assert found == [{"request_id": "r", "run_id": "run", **named, "node": "n", "attempt": 1}]
+    assert result == [{"request_id": "r", "run_id": "run", **named, "node": "n", "attempt": 1}]
 
 
 @pytest.mark.parametrize(
@@ -45,5 +45,5 @@ def test_the_task_at_work_is_known(thread: str | None) -> None:
         (KeyError("k"), {"error_code": "KeyError", "error": "KeyError: 'k'"}),
     ],
 )
-def test_what_programs_tell_an_error_by(error: Exception, fields: dict[str, Any]) -> None:
+def test_the_fields_of_an_error(error: Exception, fields: dict[str, Any]) -> None:
     assert error_fields(error) == fields

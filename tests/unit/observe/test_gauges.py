@@ -1,4 +1,4 @@
-"""Gauges that are asked for when somebody looks."""
+"""Gauges that are computed when the metrics are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from statewright.observe.metrics import CallbackGauge
 
 
-def test_its_numbers_are_those_of_the_moment() -> None:
+def test_its_values_are_computed_when_they_are_read() -> None:
     registry, counts = CollectorRegistry(), {"running": 1.0}
     registry.register(CallbackGauge("runs", "Runs.", "status", lambda: counts))
     assert registry.get_sample_value("runs", {"status": "running"}) == 1
@@ -18,13 +18,13 @@ def test_its_numbers_are_those_of_the_moment() -> None:
     assert registry.get_sample_value("runs", {"status": "running"}) == 5
 
 
-def test_nothing_is_counted_before_somebody_looks() -> None:
+def test_nothing_is_computed_before_it_is_read() -> None:
     asked: list[int] = []
     CollectorRegistry().register(CallbackGauge("runs", "Runs.", "status", lambda: asked.append(1) or {}))
     assert asked == []
 
 
-def test_a_count_that_fails_leaves_the_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_count_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     registry = CollectorRegistry()
 
     def fails() -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Calls of models and tools in the words of the conventions."""
+"""Attributes of model and tool calls by the conventions for generative AI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOLD: dict[str, Any] = {
 }
 
 
-def test_what_the_span_of_a_model_says() -> None:
+def test_attributes_of_a_model_call() -> None:
     assert model_attributes(TOLD) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
@@ -36,7 +36,7 @@ def test_what_the_span_of_a_model_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "provider"),
+    ("message", "provider"),
     [
         ({"model": "google-gla:gemini"}, "gcp.gemini"),
         ({"model": "bedrock:a.b:c"}, "bedrock:a.b"),
@@ -46,16 +46,16 @@ def test_what_the_span_of_a_model_says() -> None:
         ({}, None),
     ],
 )
-def test_the_provider_where_it_can_be_told(told: dict[str, Any], provider: str | None) -> None:
-    assert model_attributes(told).get("gen_ai.provider.name") == provider
+def test_the_provider_of_a_model_call(message: dict[str, Any], provider: str | None) -> None:
+    assert model_attributes(message).get("gen_ai.provider.name") == provider
 
 
-def test_the_model_that_was_asked_for_may_differ_from_the_one_that_answered() -> None:
-    found = model_attributes({"model": "gpt-5-2025", "request_model": "openai:gpt-5"})
-    assert (found["gen_ai.request.model"], found["gen_ai.response.model"]) == ("gpt-5", "gpt-5-2025")
+def test_the_requested_model_may_differ_from_the_one_that_answered() -> None:
+    result = model_attributes({"model": "gpt-5-2025", "request_model": "openai:gpt-5"})
+    assert (result["gen_ai.request.model"], result["gen_ai.response.model"]) == ("gpt-5", "gpt-5-2025")
 
 
-def test_what_the_span_of_a_tool_says() -> None:
+def test_attributes_of_a_tool_call() -> None:
     assert tool_attributes({"tool": "weather", "call": "c1", "agent": "Guide"}) == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "weather",
@@ -65,7 +65,7 @@ def test_what_the_span_of_a_tool_says() -> None:
     }
 
 
-def test_the_conventions_know_every_name() -> None:
+def test_all_names_are_those_of_the_conventions() -> None:
     names = {value for value in vars(known).values() if isinstance(value, str) and value.startswith("gen_ai.")}
     said = {*model_attributes(TOLD), *tool_attributes({"tool": "t", "call": "c"})} - {"statewright.cost_usd"}
     assert said <= names

@@ -1,14 +1,14 @@
-"""Values of labels that users make up."""
+"""Limits on user-defined label values."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.observe.metrics import LONGEST, LabelValues
+from statewright.observe.metrics import MAX_LENGTH, LabelValues
 
 
-def test_the_first_are_told_apart_and_all_others_are_one() -> None:
+def test_values_beyond_the_limit_are_replaced() -> None:
     values = LabelValues(2)
     assert [values("g", node) for node in "abcab"] == [
         ("g", "a"),
@@ -20,17 +20,17 @@ def test_the_first_are_told_apart_and_all_others_are_one() -> None:
 
 
 @given(st.lists(st.tuples(st.text(), st.text())))
-def test_there_are_never_more_than_allowed(given_values: list[tuple[str, str]]) -> None:
+def test_the_limit_is_never_exceeded(given_values: list[tuple[str, str]]) -> None:
     values = LabelValues(3)
     assert len({values(*pair) for pair in given_values} - {("other", "other")}) <= 3
 
 
-def test_long_values_are_cut_and_others_are_text() -> None:
-    assert LabelValues(9)("x" * 1000, 7, None) == ("x" * LONGEST, "7", "None")
+def test_values_are_strings_of_limited_length() -> None:
+    assert LabelValues(9)("x" * 1000, 7, None) == ("x" * MAX_LENGTH, "7", "None")
 
 
-def test_each_owner_has_a_share_and_none_uses_up_that_of_others() -> None:
-    values = LabelValues(3, of_an_owner=2)
+def test_each_owner_has_a_limit_of_its_own() -> None:
+    values = LabelValues(3, most_per_owner=2)
     assert [values(name, owner="greedy") for name in "abcd"] == [("a",), ("b",), ("other",), ("other",)]
     assert [values(name, owner="modest") for name in "xa"] == [("x",), ("a",)]
     assert [values(name) for name in "pqrs"] == [("p",), ("q",), ("r",), ("other",)]

@@ -1,4 +1,4 @@
-"""What nodes log and print: kept by task, and everything outside goes on as before."""
+"""Capture of logs and printed lines by task; other output is unaffected."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SAID = [
 
 
 @pytest.mark.parametrize("drives_async", [False, True])
-def test_what_nodes_say_is_kept_by_task_and_goes_on(drives_async: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_nodes_is_captured_and_relayed(drives_async: bool, capsys: pytest.CaptureFixture[str]) -> None:
     bench = Bench()
     bench.run(drives_async=drives_async, plain=plain, coroutine=coroutine)
     assert (bench.said("plain"), bench.said("coroutine")) == (SAID, SAID)
@@ -173,7 +173,7 @@ def test_whoever_came_after_it_stays() -> None:
     sys.stdout, sys.stderr = before, sys.stderr.original  # type: ignore[union-attr]
 
 
-def test_a_level_that_somebody_else_has_set_stays() -> None:
+def test_levels_set_by_other_code_are_kept() -> None:
     root = logging.getLogger()
     before = root.level
     with LogCapture(level=logging.DEBUG):
@@ -208,7 +208,7 @@ if sys.argv[1] == "with":
 """
 
 
-def test_a_program_without_handlers_says_what_it_said_before() -> None:
+def test_a_program_without_handlers_writes_the_same_output() -> None:
     """Python shows warnings of programs that have set up no handler. Having one of ours must not hide them."""
     shown = {
         how: subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The metrics by their names."""
+"""The names of the metrics."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NAMES = {
 }
 
 
-def test_every_metric_has_its_name_and_says_what_it_counts() -> None:
+def test_every_metric_has_a_name_and_a_help_text() -> None:
     registry = CollectorRegistry()
     Meters(registry)
-    found = {family.name: family.documentation for family in registry.collect()}
-    assert found.keys() == NAMES
-    assert all(found.values())
+    result = {family.name: family.documentation for family in registry.collect()}
+    assert result.keys() == NAMES
+    assert all(result.values())
 
 
 def test_the_guide_has_a_row_for_every_metric() -> None:

@@ -1,4 +1,4 @@
-"""Numbers about runs: what graphs tell by themselves, and what a server knows."""
+"""Metrics of runs, and those that a server reports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_times_of_runs_supersteps_and_tasks() -> None:
 
 
 @pytest.mark.parametrize("drives_async", [False, True])
-def test_a_call_ends_as_it_comes_to_rest_and_a_subgraph_is_part_of_it(drives_async: bool) -> None:
+def test_a_call_has_its_outcome_as_status_and_includes_subgraphs(drives_async: bool) -> None:
     metrics = Metrics()
 
     def ask(state: Any) -> None:
@@ -69,7 +69,7 @@ def test_a_call_ends_as_it_comes_to_rest_and_a_subgraph_is_part_of_it(drives_asy
     assert samples(metrics, "statewright_step_seconds_count") == {("inner", "ask"): 1, ("outer", "outer"): 1}
 
 
-def test_failed_attempts_the_last_included() -> None:
+def test_all_failed_attempts_are_counted() -> None:
     metrics = Metrics()
 
     def fail(state: Any) -> None:
@@ -92,7 +92,7 @@ def test_refused_updates_by_graph_node_and_code() -> None:
     assert samples(metrics, "graph_invalid_update_errors_total") == {("SW-invalid-update-error", "g", "n"): 2}
 
 
-def test_the_size_of_each_commit_where_the_saver_knows_it(tmp_path: Any) -> None:
+def test_the_size_of_commits_if_the_saver_reports_it(tmp_path: Any) -> None:
     metrics = Metrics()
     with SqliteSaver(tmp_path / "x.db") as saver:
         app = chain(a=say, b=say).compile(saver, instruments=[metrics], name="g")
@@ -117,7 +117,7 @@ def test_calls_of_models_and_tools() -> None:
     assert samples(metrics, "statewright_tool_calls_total") == {("ok", "add"): 1, ("error", "add"): 1}
 
 
-def test_what_a_server_tells() -> None:
+def test_reports_of_a_server() -> None:
     metrics = Metrics()
     metrics.count_runs_by(lambda: {"running": 2, "failed": 1})
     metrics.waited_in_queue(0.5)
@@ -138,7 +138,7 @@ def test_what_a_server_tells() -> None:
     assert samples(metrics, "statewright_webhook_deliveries_total") == {("delivered",): 1}
 
 
-def test_labels_that_users_make_up_are_bounded() -> None:
+def test_user_defined_labels_are_limited() -> None:
     metrics = Metrics(most_label_values=3)
 
     def call(state: Any, runtime: Runtime[Any]) -> None:
@@ -146,12 +146,12 @@ def test_labels_that_users_make_up_are_bounded() -> None:
             runtime.record("tool_called", {"tool": f"tool {number}"})
 
     chain(n=call).compile(instruments=[metrics]).invoke({})
-    found = samples(metrics, "statewright_tool_calls_total")
-    assert len(found) == 4
-    assert found["ok", "other"] == 7
+    result = samples(metrics, "statewright_tool_calls_total")
+    assert len(result) == 4
+    assert result["ok", "other"] == 7
 
 
-def test_runs_that_are_abandoned_leave_nothing_that_grows() -> None:
+def test_abandoned_runs_do_not_leak_memory() -> None:
     metrics = Metrics()
     app = chain(a=say, b=say).compile(instruments=[metrics])
     for _ in range(20):
@@ -165,7 +165,7 @@ def test_runs_that_are_abandoned_leave_nothing_that_grows() -> None:
     assert len(metrics._began) == 0
 
 
-def test_two_instances_count_apart_and_a_registry_may_be_given() -> None:
+def test_instances_have_registries_of_their_own() -> None:
     first = Metrics()
     second = Metrics()
     first.tried_delivery("x")

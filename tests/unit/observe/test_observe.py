@@ -1,4 +1,4 @@
-"""The front door of the instruments."""
+"""The public names of the package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from statewright import observe
 
 
-def test_everything_that_is_named_is_there() -> None:
+def test_all_public_names_exist() -> None:
     assert sorted(observe.__all__) == list(observe.__all__)
     assert all(hasattr(observe, name) for name in observe.__all__)
 

@@ -1,4 +1,4 @@
-"""Refused updates, each found once, whichever way it comes up."""
+"""Refused updates are found once, however often they are reported."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Found(Instrument):
         self.found: list[tuple[str, str]] = []
 
     def _look(self, event: Event) -> None:
-        found = self._refusals.find(event)
-        if found is not None:
-            self.found.append((found[0], found[1].code))
+        result = self._refusals.find(event)
+        if result is not None:
+            self.found.append((result[0], result[1].code))
 
     on_task_finished = on_run_finished = on_attempt_failed = on_run_broken_off = _look
 
 
 def found_in(graph: StateGraph, saver: Any = None, given: Any = None) -> list[tuple[str, str]]:
     """What is found when the graph runs, which is the same from both drivers."""
-    found: list[list[tuple[str, str]]] = []
+    result: list[list[tuple[str, str]]] = []
     for runs_async in (False, True):
         heard = Found()
         app = graph.compile(saver and saver(), instruments=[heard], debug=True, unknown_keys="error")
@@ -45,9 +45,9 @@ def found_in(graph: StateGraph, saver: Any = None, given: Any = None) -> list[tu
                 asyncio.run(app.ainvoke(given or {"x": 1}, **options))
             else:
                 app.invoke(given or {"x": 1}, **options)
-        found.append(heard.found)
-    assert found[0] == found[1]
-    return found[0]
+        result.append(heard.found)
+    assert result[0] == result[1]
+    return result[0]
 
 
 def single(node: Any, **options: Any) -> StateGraph:
@@ -90,7 +90,7 @@ def test_two_writers_of_one_value_which_only_the_end_of_the_run_tells(saver: Any
     assert found_in(graph, saver) == [("a+b", "SW-conflicting-writes")]
 
 
-def test_what_a_subgraph_refuses_is_found_where_it_was_and_not_again_outside() -> None:
+def test_a_refused_update_of_a_subgraph_is_found_once() -> None:
     inner = single(lambda state: 7).compile()
     outer = StateGraph(State).add_node("outer", inner).add_edge(START, "outer")
     heard = found_in(outer)

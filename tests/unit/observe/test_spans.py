@@ -1,4 +1,4 @@
-"""Spans opened and closed, and which of them is current."""
+"""Opening and closing of spans, and which one is current."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_entered_span_is_current_until_it_is_left(bench: Bench) -> None:
     assert trace.get_current_span() is before
 
 
-def test_a_span_that_is_not_current_here_is_not_left(bench: Bench) -> None:
+def test_a_span_that_is_not_current_is_not_left(bench: Bench) -> None:
     first, second = bench.spans.open("a", {}, 1), bench.spans.open("b", {}, 1)
     token = context.attach(trace.set_span_in_context(second.span))
     try:
@@ -72,7 +72,7 @@ def test_a_span_that_is_not_current_here_is_not_left(bench: Bench) -> None:
         context.detach(token)
 
 
-def test_an_error_is_told_without_secrets(bench: Bench) -> None:
+def test_an_error_is_recorded_without_secrets(bench: Bench) -> None:
     opened = bench.spans.open("a", {}, 1)
     try:
         raise InvalidUpdateError("password=hunter2")
@@ -84,22 +84,22 @@ def test_an_error_is_told_without_secrets(bench: Bench) -> None:
     assert span.attributes["error.type"] == "SW-invalid-update-error"
     (event,) = span.events
     assert event.attributes["exception.type"].endswith("InvalidUpdateError")
-    assert "test_an_error_is_told_without_secrets" in event.attributes["exception.stacktrace"]
+    assert "test_an_error_is_recorded_without_secrets" in event.attributes["exception.stacktrace"]
     assert "hunter2" not in str(dict(event.attributes))
 
 
-def test_an_error_may_be_named_only(bench: Bench) -> None:
+def test_an_error_may_be_recorded_by_name_only(bench: Bench) -> None:
     opened = bench.spans.open("a", {}, 1)
     bench.spans.close(opened, 2, error=ValueError("x"), described=False)
     assert (bench.ended[0].events, bench.ended[0].status.description) == ((), "ValueError: x")
 
 
-def test_a_span_that_was_to_begin_later_never_was(bench: Bench) -> None:
+def test_a_span_that_would_begin_later_is_dropped(bench: Bench) -> None:
     bench.spans.close(bench.spans.open("a", {}, 10), 9)
     assert bench.ended == []
 
 
-def test_a_caller_elsewhere(bench: Bench) -> None:
+def test_a_remote_parent(bench: Bench) -> None:
     parent = bench.spans.remote({"traceparent": TRACEPARENT, "tracestate": "a=b", "other": 1})
     bench.spans.close(bench.spans.open("a", {}, 1, parent=parent), 2)
     (span,) = bench.ended
@@ -107,12 +107,12 @@ def test_a_caller_elsewhere(bench: Bench) -> None:
     assert span.parent.trace_state["a"] == "b"
 
 
-@pytest.mark.parametrize("told", [{}, {"traceparent": "nonsense"}, {"traceparent": 7}, {"traceparent": ""}])
-def test_a_caller_that_is_none_is_ignored(bench: Bench, told: dict[str, Any]) -> None:
-    assert bench.spans.remote(told) is None
+@pytest.mark.parametrize("metadata", [{}, {"traceparent": "nonsense"}, {"traceparent": 7}, {"traceparent": ""}])
+def test_an_invalid_parent_is_ignored(bench: Bench, metadata: dict[str, Any]) -> None:
+    assert bench.spans.remote(metadata) is None
 
 
-def test_a_caller_that_is_none_is_not_what_is_current(bench: Bench) -> None:
+def test_an_invalid_parent_is_not_replaced_by_the_current_span(bench: Bench) -> None:
     remote = bench.spans.remote({"traceparent": TRACEPARENT})
     assert remote is not None
     token = context.attach(remote)
@@ -122,7 +122,7 @@ def test_a_caller_that_is_none_is_not_what_is_current(bench: Bench) -> None:
         context.detach(token)
 
 
-def test_an_instant_as_spans_count_time() -> None:
+def test_an_instant_in_nanoseconds() -> None:
     assert nanoseconds(datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC)) == 1_000_005_000
 
 

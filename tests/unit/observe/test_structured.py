@@ -1,4 +1,4 @@
-"""Logs as events with fields."""
+"""Logs as structured events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_event_is_one_line_of_json_with_its_fields() -> None:
     assert list(events(stream)[0])[:4] == ["timestamp", "level", "logger", "event"]
 
 
-def test_what_a_node_logs_names_its_run() -> None:
+def test_logs_of_a_node_have_the_fields_of_its_run() -> None:
     stream = io.StringIO()
     graph = StateGraph({"x": int}).add_node("n", lambda state: log.warning("here", extra={"node": "own"}))
     with configure_logging(stream=stream):
@@ -50,7 +50,7 @@ def test_what_a_node_logs_names_its_run() -> None:
     assert (event["run_id"], event["node"], event["attempt"]) == ("run", "own", 1)
 
 
-def test_an_error_has_the_code_that_the_api_tells() -> None:
+def test_an_error_has_the_code_of_the_api() -> None:
     stream = io.StringIO()
     with configure_logging(stream=stream):
         try:
@@ -65,7 +65,7 @@ def test_an_error_has_the_code_that_the_api_tells() -> None:
     assert "exc_info" not in event
 
 
-def test_secrets_are_redacted_by_key_and_by_look() -> None:
+def test_secrets_are_redacted_by_key_and_by_shape() -> None:
     stream = io.StringIO()
     with configure_logging(stream=stream):
         log.info("with sk-abcdefghijklmnop", extra={"headers": {"Authorization": "x", "accept": "y"}})
@@ -74,7 +74,7 @@ def test_secrets_are_redacted_by_key_and_by_look() -> None:
     assert event["headers"] == {"Authorization": "[redacted]", "accept": "y"}
 
 
-def test_people_read_text_without_colours_where_there_is_no_terminal() -> None:
+def test_without_a_terminal_text_has_no_colours() -> None:
     stream = io.StringIO()
     with configure_logging("console", stream=stream):
         log.info("Ready", extra={"port": 8000})
@@ -83,7 +83,7 @@ def test_people_read_text_without_colours_where_there_is_no_terminal() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_it_is_undone() -> None:
+def test_the_configuration_is_undone() -> None:
     logger, stream = logging.getLogger("statewright"), io.StringIO()
     before = (list(logger.handlers), logger.level)
     configured = configure_logging(stream=stream, level="debug")
@@ -95,7 +95,7 @@ def test_it_is_undone() -> None:
     assert [event["event"] for event in events(stream)] == ["heard"]
 
 
-def test_a_level_that_somebody_else_has_set_stays() -> None:
+def test_levels_set_by_other_code_are_kept() -> None:
     logger = logging.getLogger("statewright")
     before = logger.level
     with configure_logging(stream=io.StringIO()):
@@ -104,7 +104,7 @@ def test_a_level_that_somebody_else_has_set_stays() -> None:
     logger.setLevel(before)
 
 
-def test_the_level_and_the_loggers_are_chosen() -> None:
+def test_the_level_and_the_loggers_can_be_chosen() -> None:
     stream = io.StringIO()
     other = logging.getLogger("another.library")
     with configure_logging(stream=stream, level=logging.WARNING, loggers=["statewright", "another"]):
@@ -114,14 +114,14 @@ def test_the_level_and_the_loggers_are_chosen() -> None:
     assert [event["event"] for event in events(stream)] == ["ours", "theirs"]
 
 
-def test_other_loggers_are_left_alone() -> None:
+def test_other_loggers_are_not_changed() -> None:
     stream = io.StringIO()
     with configure_logging(stream=stream):
         logging.getLogger("another.library").error("theirs")
     assert stream.getvalue() == ""
 
 
-def test_it_writes_below_those_who_listen_to_the_stream() -> None:
+def test_logs_bypass_tees_of_the_stream() -> None:
     heard: list[str] = []
     stream = io.StringIO()
     with configure_logging(stream=Tee(stream, heard.append)):  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def test_it_writes_below_those_who_listen_to_the_stream() -> None:
         ({"level": "inf"}, "level is 'inf'. Did you mean 'INFO'\\? Levels: "),
     ],
 )
-def test_what_is_unknown_is_refused_and_nothing_is_set_up(given: Any, message: str) -> None:
+def test_invalid_options_are_refused_without_effect(given: Any, message: str) -> None:
     logger = logging.getLogger("statewright")
     before = list(logger.handlers)
     with pytest.raises(InvalidConfig, match=message):

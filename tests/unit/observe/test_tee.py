@@ -1,4 +1,4 @@
-"""A stream that somebody listens to."""
+"""A stream that relays text to a listener."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from statewright.observe.capture import Tee, untapped
+from statewright.observe.capture import Tee, original_stream
 
 
-def test_what_is_written_is_heard_and_goes_on() -> None:
+def test_written_text_is_captured_and_relayed() -> None:
     heard: list[str] = []
     stream = io.StringIO()
     tee = Tee(stream, heard.append)
@@ -20,7 +20,7 @@ def test_what_is_written_is_heard_and_goes_on() -> None:
     assert tee.write("four") == 4
 
 
-def test_it_listens_until_it_is_stopped() -> None:
+def test_it_captures_until_it_is_stopped() -> None:
     heard: list[str] = []
     stream = io.StringIO()
     tee = Tee(stream, heard.append)
@@ -29,7 +29,7 @@ def test_it_listens_until_it_is_stopped() -> None:
     assert (stream.getvalue(), heard) == ("a", [])
 
 
-def test_whoever_prints_does_not_suffer_from_a_listener() -> None:
+def test_errors_of_the_listener_do_not_reach_the_caller() -> None:
     def fails(text: str) -> None:
         raise ValueError(text)
 
@@ -38,14 +38,14 @@ def test_whoever_prints_does_not_suffer_from_a_listener() -> None:
     assert stream.getvalue() == "a"
 
 
-def test_errors_of_the_stream_are_its_own() -> None:
+def test_errors_of_the_stream_reach_the_caller() -> None:
     stream = io.StringIO()
     stream.close()
     with pytest.raises(ValueError, match="closed"):
         Tee(stream, lambda text: None).write("a")
 
 
-def test_everything_else_is_the_stream() -> None:
+def test_everything_else_is_delegated_to_the_stream() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1", line_buffering=True)
     tee = Tee(stream, lambda text: None)
     assert (tee.encoding, tee.line_buffering, tee.isatty()) == ("latin-1", True, False)
@@ -56,7 +56,7 @@ def test_everything_else_is_the_stream() -> None:
     assert list(Tee(io.StringIO("a\nb"), lambda text: None)) == ["a\n", "b"]
 
 
-def test_the_stream_below_several() -> None:
+def test_the_original_stream_of_nested_tees() -> None:
     stream = io.StringIO()
-    assert untapped(Tee(Tee(stream, print), print)) is stream
-    assert untapped(sys.__stdout__) is sys.__stdout__
+    assert original_stream(Tee(Tee(stream, print), print)) is stream
+    assert original_stream(sys.__stdout__) is sys.__stdout__

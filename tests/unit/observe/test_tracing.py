@@ -1,4 +1,4 @@
-"""Traces of runs: which spans there are, within which others, and which is current where a node runs."""
+"""Traces of runs: their spans, how these are nested, and which one is current in a node."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Bench:
 
     def path(self, span: ReadableSpan) -> list[str]:
         """The names from the outermost span to this one."""
-        by_id = {one.context.span_id: one for one in self.ended if one.context}
+        by_id = {item.context.span_id: item for item in self.ended if item.context}
         names = [span.name]
         while span.parent is not None and span.parent.span_id in by_id:
             span = by_id[span.parent.span_id]
@@ -157,7 +157,7 @@ def own_span_async(bench: Bench, name: str) -> Any:
 @pytest.mark.parametrize("makes", [own_span, own_span_async])
 @pytest.mark.parametrize("shape", [chain, beside])
 @pytest.mark.parametrize("options", [{}, {"timeout": 60.0}, {"retry_policy": RetryPolicy(max_attempts=2)}])
-def test_spans_of_a_node_lie_within_its_own_wherever_it_runs(
+def test_spans_of_users_are_nested_in_the_span_of_the_node(
     bench: Bench, makes: Any, shape: Any, drives_async: bool, saver: Any, options: Any
 ) -> None:
     graph = StateGraph({"log": append})
@@ -182,7 +182,7 @@ def test_a_call_is_part_of_the_trace_of_its_caller(bench: Bench, drives_async: b
 
 
 @both
-def test_a_caller_elsewhere_is_named_in_the_metadata(bench: Bench, drives_async: bool) -> None:
+def test_the_metadata_name_a_remote_parent(bench: Bench, drives_async: bool) -> None:
     config = {"metadata": {"traceparent": TRACEPARENT}}
     inner = chain(n=lambda s: None).compile(name="inner")
     run(bench.app(chain(a=inner), name="g"), drives_async, config=config)
@@ -201,14 +201,14 @@ def test_a_subgraph_is_a_run_within_its_node(bench: Bench, drives_async: bool) -
         assert bench.paths.count(way) == 1
 
 
-def test_a_subgraph_called_by_hand_is_too(bench: Bench) -> None:
+def test_a_subgraph_called_by_a_node_is_nested_too(bench: Bench) -> None:
     inner = chain(n=lambda s: None).compile(name="inner")
     bench.app(chain(a=lambda state: inner.invoke(state)), name="g").invoke({})
     assert "run g > superstep 1 > node a > run inner > superstep 1 > node n" in bench.paths
 
 
 @both
-def test_each_attempt_has_a_span_and_the_last_its_node_s_own(drives_async: bool) -> None:
+def test_each_attempt_has_a_span(drives_async: bool) -> None:
     clock = FakeClock(jumps=True)
     bench = Bench(clock)
     tries: list[int] = []
@@ -222,11 +222,11 @@ def test_each_attempt_has_a_span_and_the_last_its_node_s_own(drives_async: bool)
     policy = RetryPolicy(max_attempts=3, initial_interval=10.0, backoff_factor=2.0, jitter=False, retry_on=ValueError)
     graph = StateGraph({"log": append}).add_node("n", flaky, retry_policy=policy).add_edge(START, "n")
     run(bench.app(graph, name="g", clock=clock), drives_async)
-    found = bench.named("node n")
-    assert [span.attributes["statewright.attempt"] for span in found if span.attributes] == [1, 2, 3]
-    assert [span.status.status_code for span in found] == [StatusCode.ERROR, StatusCode.ERROR, StatusCode.UNSET]
-    assert found[0].status.description == "ValueError: token=[redacted]"
-    starts = [span.start_time or 0 for span in found]
+    result = bench.named("node n")
+    assert [span.attributes["statewright.attempt"] for span in result if span.attributes] == [1, 2, 3]
+    assert [span.status.status_code for span in result] == [StatusCode.ERROR, StatusCode.ERROR, StatusCode.UNSET]
+    assert result[0].status.description == "ValueError: token=[redacted]"
+    starts = [span.start_time or 0 for span in result]
     assert [(start - starts[0]) / 1e9 for start in starts] == [0, 10, 30]
     assert [bench.path(bench.named(f"own {n}")[0])[-2] for n in range(3)] == ["node n"] * 3
     assert len({span.parent.span_id for span in bench.ended if span.name.startswith("own") and span.parent}) == 3
@@ -238,7 +238,7 @@ def failing(state: Any) -> None:
 
 @both
 @savers
-def test_a_failure_is_told_by_node_and_run_and_leaves_nothing_current(
+def test_a_failure_is_recorded_by_node_and_run_and_leaves_no_current_span(
     bench: Bench, drives_async: bool, saver: Any
 ) -> None:
     app = bench.app(chain(a=failing), saver and saver(), name="g")
@@ -254,7 +254,7 @@ def test_a_failure_is_told_by_node_and_run_and_leaves_nothing_current(
     assert (len(node.events), len(whole.events)) == (1, 0)
 
 
-def test_what_no_node_raised_is_described_by_the_run(bench: Bench) -> None:
+def test_an_error_outside_of_nodes_is_described_by_the_run(bench: Bench) -> None:
     graph = StateGraph({"x": int})
     for name in "ab":
         graph.add_node(name, lambda state: {"x": 1}).add_edge(START, name)
@@ -273,7 +273,7 @@ def ask(state: Any) -> None:
 
 
 @both
-def test_a_commit_that_fails_ends_the_trace_and_leaves_nothing_current(bench: Bench, drives_async: bool) -> None:
+def test_a_failed_commit_ends_the_trace_and_leaves_no_current_span(bench: Bench, drives_async: bool) -> None:
     class Failing(InMemorySaver):
         def commit(self, commit: Any, **parts: Any) -> Any:
             if commit.source == "loop":
@@ -313,7 +313,7 @@ def test_a_stream_that_is_abandoned_ends_its_trace(bench: Bench) -> None:
 
 
 @both
-def test_a_task_ends_when_it_ends_and_not_when_it_is_saved(drives_async: bool) -> None:
+def test_a_span_ends_with_its_task_and_not_with_the_commit(drives_async: bool) -> None:
     clock = FakeClock()
     bench = Bench(clock)
     quick_is_over = threading.Event()
@@ -344,7 +344,7 @@ async def charge_later(amount: int) -> int:
 
 
 @both
-def test_journalled_steps_are_spans_and_what_they_do_lies_within(bench: Bench, drives_async: bool) -> None:
+def test_journalled_steps_have_spans_with_nested_ones(bench: Bench, drives_async: bool) -> None:
     def work(amount: int) -> int:
         with bench.own.start_as_current_span(f"own {amount}"):
             return amount
@@ -370,7 +370,7 @@ def test_journalled_steps_are_spans_and_what_they_do_lies_within(bench: Bench, d
     assert failed.status.description == "ValueError: no"
 
 
-def test_called_tasks_are_steps_and_one_that_is_done_is_none(bench: Bench) -> None:
+def test_called_tasks_have_spans_unless_their_result_is_known(bench: Bench) -> None:
     @task
     def part(number: int) -> int:
         with bench.own.start_as_current_span(f"own {number}"):
@@ -380,7 +380,7 @@ def test_called_tasks_are_steps_and_one_that_is_done_is_none(bench: Bench) -> No
 
     @entrypoint(checkpointer=InMemorySaver())
     def whole(given: int, runtime: Runtime[Any]) -> int:
-        total = sum(one.result() for one in [part(1), part(2)])
+        total = sum(item.result() for item in [part(1), part(2)])
         asked.append(interrupt("well?"))
         return total
 
@@ -394,7 +394,7 @@ def test_called_tasks_are_steps_and_one_that_is_done_is_none(bench: Bench) -> No
     ]
 
 
-def test_a_wait_is_no_error_and_going_on_is_a_trace_of_its_own(bench: Bench) -> None:
+def test_a_wait_is_not_an_error_and_resuming_is_a_new_trace(bench: Bench) -> None:
     app = bench.app(chain(a=ask), InMemorySaver(), name="g")
     app.invoke({}, thread_id="t", run_id="r")
     (node,), (whole,) = bench.named("node a"), bench.named("run g")
@@ -440,7 +440,7 @@ def test_calls_of_models_and_tools(bench: Bench) -> None:
     assert tools[0].attributes["gen_ai.tool.call.id"] == "c1"
 
 
-def test_a_call_that_says_how_long_it_took_began_then(bench: Bench) -> None:
+def test_the_duration_of_a_call_sets_its_start(bench: Bench) -> None:
     def call(state: Any, runtime: Runtime[Any]) -> None:
         runtime.record("model_called", {"model": "openai:m", "seconds": 1.5})
 
@@ -450,7 +450,7 @@ def test_a_call_that_says_how_long_it_took_began_then(bench: Bench) -> None:
     assert bench.path(span)[-2:] == ["node a", "chat m"]
 
 
-def test_a_result_from_a_cache_says_so(bench: Bench) -> None:
+def test_a_cached_result_is_marked(bench: Bench) -> None:
     graph = StateGraph({"log": append}).add_node("a", lambda s: None, cache_policy=CachePolicy()).add_edge(START, "a")
     app = bench.app(graph, cache=InMemoryCache())
     app.invoke({})
@@ -462,7 +462,7 @@ def test_a_result_from_a_cache_says_so(bench: Bench) -> None:
 
 
 @both
-def test_a_cancelled_run_is_no_error_and_leaves_nothing_current(bench: Bench, drives_async: bool) -> None:
+def test_a_cancelled_run_is_not_an_error_and_leaves_no_current_span(bench: Bench, drives_async: bool) -> None:
     control = RunControl()
 
     def node(state: Any) -> None:
@@ -479,7 +479,7 @@ def test_a_cancelled_run_is_no_error_and_leaves_nothing_current(bench: Bench, dr
     assert whole.status.status_code is StatusCode.UNSET
 
 
-def test_runs_side_by_side_do_not_mix(bench: Bench) -> None:
+def test_concurrent_runs_do_not_mix(bench: Bench) -> None:
     async def node(state: Any) -> None:
         await asyncio.sleep(0)
         with bench.own.start_as_current_span(f"own {state['log'][0]}"):
@@ -497,7 +497,7 @@ def test_runs_side_by_side_do_not_mix(bench: Bench) -> None:
     assert len({span.context.trace_id for span in bench.ended if span.context}) == 20
 
 
-def test_runs_that_are_abandoned_leave_nothing_that_grows(bench: Bench) -> None:
+def test_abandoned_runs_do_not_leak_memory(bench: Bench) -> None:
     app = bench.app(beside(a=lambda s: None, b=lambda s: None), name="g")
     for _ in range(10):
         parts = app.stream({}, stream_mode="tasks")
@@ -516,7 +516,7 @@ def test_runs_that_are_abandoned_leave_nothing_that_grows(bench: Bench) -> None:
     assert bench.paths.count("new > run g > superstep 1 > node a") == 1
 
 
-def test_what_is_not_sampled_costs_no_spans() -> None:
+def test_unsampled_traces_cost_no_spans() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(sampler=ALWAYS_OFF)
     provider.add_span_processor(SimpleSpanProcessor(exporter))

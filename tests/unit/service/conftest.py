@@ -1,4 +1,4 @@
-"""What the tests of the service share: ledgers, and runs that are made by hand."""
+"""Fixtures for the tests of the service: ledgers, and records of runs."""
 
 from __future__ import annotations
 
@@ -47,32 +47,31 @@ def saver(storage: tuple[Ledger, Checkpointer]) -> Checkpointer:
 
 @pytest.fixture
 def ask() -> Callable[[Callable[[], Any]], Any]:
-    """Calls a method of a ledger or a saver on an event loop, and waits for what it answers."""
+    """Return a function that calls a method of a ledger or a saver on an event loop, and returns its result."""
 
-    def asked(call: Callable[[], Any]) -> Any:
-        async def answer() -> Any:
+    def call_and_wait(call: Callable[[], Any]) -> Any:
+        async def result() -> Any:
             return await aresolve(call())
 
-        return asyncio.run(answer())
+        return asyncio.run(result())
 
-    return asked
+    return call_and_wait
 
 
 @pytest.fixture
 def new_run() -> Callable[..., Run]:
-    """Makes records of runs, each with an id of its own."""
+    """Return a function that creates records of runs, each with an id of its own."""
 
-    def made(**values: Any) -> Run:
-        identity = values.pop("id", f"run_{draw_checkpoint_id()}")
-        given = {"workspace_id": "default", "graph": "report", "thread_id": identity, **values}
-        given.setdefault("created_at", NOW)
-        return Run(id=identity, updated_at=given["created_at"], **given)
+    def build_run(**values: Any) -> Run:
+        run_id = values.pop("id", f"run_{draw_checkpoint_id()}")
+        columns = {"workspace_id": "default", "graph": "report", "thread_id": run_id, "created_at": NOW, **values}
+        return Run(id=run_id, updated_at=columns["created_at"], **columns)
 
-    return made
+    return build_run
 
 
 class Overtaken:
-    """A ledger to which something is written just before the next write."""
+    """A ledger to which another process writes changes just before the next write."""
 
     def __init__(self, ledger: Any, *changes: Any) -> None:
         self._ledger, self._changes = ledger, changes
@@ -81,9 +80,9 @@ class Overtaken:
         return getattr(self._ledger, name)
 
     def write(self, changes: Any) -> Any:
-        first, self._changes = self._changes, ()
-        if first:
-            done = self._ledger.write(list(first))
-            if done is not None:
-                done.result()
+        earlier, self._changes = self._changes, ()
+        if earlier:
+            future = self._ledger.write(list(earlier))
+            if future is not None:
+                future.result()
         return self._ledger.write(changes)

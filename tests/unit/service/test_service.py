@@ -1,4 +1,4 @@
-"""The service: its parts brought together, started, worked with and stopped."""
+"""The service as a whole: started, used and stopped."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class State(TypedDict, total=False):
     said: Any
 
 
-def graph(name: str, *nodes: Callable[[Any], Any]) -> StateGraph:
-    found, before = StateGraph(State, name=name), START
+def build_graph(name: str, *nodes: Callable[[Any], Any]) -> StateGraph:
+    graph, before = StateGraph(State, name=name), START
     for node in nodes:
-        found.add_node(node.__name__, node)
-        found.add_edge(before, node.__name__)
+        graph.add_node(node.__name__, node)
+        graph.add_edge(before, node.__name__)
         before = node.__name__
-    found.add_edge(before, END)
-    return found
+    graph.add_edge(before, END)
+    return graph
 
 
 def first(state: State) -> State:
@@ -78,14 +78,14 @@ async def working(storage: tuple[Ledger, Checkpointer], *graphs: StateGraph, **o
 Storage = tuple[Ledger, Checkpointer]
 
 
-async def test_a_ledger_and_a_saver_go_together() -> None:
+async def test_a_ledger_needs_a_saver_and_the_reverse() -> None:
     with pytest.raises(ValueError, match="give both, or neither"):
         Service(Catalog(), ledger=InMemoryLedger())
     await Service(Catalog()).check()
 
 
-async def test_a_run_is_started_followed_and_looked_at(storage: Storage) -> None:
-    async with working(storage, graph("g", first, asks)) as service:
+async def test_a_run_is_started_followed_and_read(storage: Storage) -> None:
+    async with working(storage, build_graph("g", first, asks)) as service:
         started = await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
         run = started.run
         assert (started.created, run.status) == (True, RunStatus.WAITING)
@@ -100,7 +100,7 @@ async def test_a_run_is_started_followed_and_looked_at(storage: Storage) -> None
         ended = await service.wait(WS, run.id, PATIENCE)
         assert (ended.status, await service.state(WS, run.id)) == (RunStatus.COMPLETED, {"first": 1, "said": "yes"})
         assert await asyncio.wait_for(following, PATIENCE) == list(range(1, ended.last_event + 1))
-        assert [one.seq for one in await service.events(WS, run.id, after=2, limit=2)] == [3, 4]
+        assert [event.seq for event in await service.events(WS, run.id, after=2, limit=2)] == [3, 4]
 
 
 async def numbers(service: Service, run_id: str) -> list[int]:
@@ -108,8 +108,8 @@ async def numbers(service: Service, run_id: str) -> list[int]:
 
 
 async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
-    service = service_of(storage, graph("g", first))
-    await aresolve(storage[0].write([Insert(one) for one in service.context.catalog.stored(service.clock.now())]))
+    service = service_of(storage, build_graph("g", first))
+    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.stored(service.clock.now())]))
     run = (await service.start(WS, StartRun(graph="g"))).run
     assert (run.status, run.claim, service.worker) == (RunStatus.PENDING, None, None)
     assert (await service.state(WS, run.id), await service.steps(WS, run.id)) == ({}, [])
@@ -120,20 +120,20 @@ async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
         await service.stop()
 
 
-async def test_the_same_key_gives_the_same_run(storage: Storage) -> None:
-    async with working(storage, graph("g", first)) as service:
+async def test_the_same_idempotency_key_returns_the_same_run(storage: Storage) -> None:
+    async with working(storage, build_graph("g", first)) as service:
         wanted = StartRun(graph="g", idempotency_key="k")
         one = await service.start_and_wait(WS, wanted, PATIENCE)
         again = await service.start_and_wait(WS, wanted, PATIENCE)
         at_once = await asyncio.gather(*(service.start(WS, StartRun(graph="g", idempotency_key="l")) for _ in range(5)))
         assert (one.created, again.created, again.run.id) == (True, False, one.run.id)
-        assert sorted(each.created for each in at_once) == [False] * 4 + [True]
-        assert len({each.run.id for each in at_once}) == 1
+        assert sorted(item.created for item in at_once) == [False] * 4 + [True]
+        assert len({item.run.id for item in at_once}) == 1
         assert (await service.start(WS, StartRun(graph="g"))).run.id != one.run.id
 
 
-async def test_a_run_that_nothing_stands_in_the_way_of_is_begun_with_by_who_took_it(storage: Storage) -> None:
-    async with working(storage, graph("g", first)) as service:
+async def test_an_unhindered_run_is_begun_by_the_process_that_started_it(storage: Storage) -> None:
+    async with working(storage, build_graph("g", first)) as service:
         worker = service.worker
         assert worker is not None
         while not worker.has_room:
@@ -151,30 +151,30 @@ async def test_a_run_that_nothing_stands_in_the_way_of_is_begun_with_by_who_took
         assert (await service.start("small", StartRun(graph="g"))).run.claim is None
 
 
-async def test_what_is_named_for_failures_is_started_with_them_once(storage: Storage) -> None:
-    async with working(storage, graph("g", breaks), on_failure="g") as service:
+async def test_a_failure_handler_is_started_once_with_the_failure(storage: Storage) -> None:
+    async with working(storage, build_graph("g", breaks), on_failure="g") as service:
         run = (await service.start_and_wait(WS, StartRun(graph="g", input={"said": 1}), PATIENCE)).run
         assert run.status is RunStatus.FAILED
-        [other] = [one for one in (await service.runs(WS, RunFilter(graph="g"))).items if one.id != run.id]
+        [other] = [item for item in (await service.runs(WS, RunFilter(graph="g"))).items if item.id != run.id]
         assert (other.source, other.metadata) == (f"failure:{run.id}", {"failedRun": run.id})
         assert other.input == {"runId": run.id, "graph": "g", "input": {"said": 1}, "error": run.error}
         await service.wait(WS, other.id, PATIENCE)
         assert (await service.runs(WS, RunFilter())).total == 2  # its own failure starts nothing
 
 
-async def test_what_is_named_for_failures_and_not_there_hinders_no_end(
+async def test_a_missing_failure_handler_does_not_prevent_the_end(
     storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, logger="statewright.service"):
-        async with working(storage, graph("g", breaks)) as service:
+        async with working(storage, build_graph("g", breaks)) as service:
             wanted = StartRun(graph="g", settings={"onFailure": "nothing"})
             run = (await service.start_and_wait(WS, wanted, PATIENCE)).run
             assert (run.status, (await service.runs(WS, RunFilter())).total) == (RunStatus.FAILED, 1)
     assert "on_failure graph cannot be started" in caplog.text
 
 
-async def test_others_know_nothing_of_a_run(storage: Storage) -> None:
-    async with working(storage, graph("g", first)) as service:
+async def test_other_workspaces_cannot_see_a_run(storage: Storage) -> None:
+    async with working(storage, build_graph("g", first)) as service:
         run = (await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)).run
         looks: list[Callable[[str, str], Any]] = [
             service.run, service.state, service.steps, service.events, service.logs, service.model_calls, service.cost,
@@ -189,7 +189,7 @@ async def test_others_know_nothing_of_a_run(storage: Storage) -> None:
         assert await service.cancel_all("other", RunFilter()) == []
 
 
-async def test_a_service_that_stops_takes_no_more_and_leaves_the_rest(storage: Storage) -> None:
+async def test_a_stopping_service_claims_no_runs_and_releases_its_own(storage: Storage) -> None:
     begun, go = threading.Event(), threading.Event()
 
     def holds(state: State) -> State:
@@ -197,7 +197,7 @@ async def test_a_service_that_stops_takes_no_more_and_leaves_the_rest(storage: S
         go.wait(PATIENCE)
         return {"said": "held"}
 
-    graphs = (graph("g", holds, first),)
+    graphs = (build_graph("g", holds, first),)
     service = service_of(storage, *graphs)
     await service.start_working()
     run = (await service.start(WS, StartRun(graph="g"))).run
@@ -205,7 +205,7 @@ async def test_a_service_that_stops_takes_no_more_and_leaves_the_rest(storage: S
     worker = service.worker
     assert worker is not None
     stopping = asyncio.create_task(service.stop())
-    while not all(attempt._control.drain_reason for attempt in worker._at_work.values()):
+    while not all(attempt._control.drain_reason for attempt in worker._attempts.values()):
         await asyncio.sleep(0.001)
     accepted = (await service.start(WS, StartRun(graph="g"))).run
     go.set()
@@ -220,14 +220,14 @@ async def test_a_service_that_stops_takes_no_more_and_leaves_the_rest(storage: S
 
 
 async def test_a_service_can_work_again(storage: Storage) -> None:
-    service = service_of(storage, graph("g", first))
+    service = service_of(storage, build_graph("g", first))
     for _ in range(2):
         async with service:
-            found = await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
-            assert found.run.status is RunStatus.COMPLETED
+            result = await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
+            assert result.run.status is RunStatus.COMPLETED
 
 
-async def test_secrets_are_in_nothing_that_is_told(storage: Storage) -> None:
+async def test_secrets_are_not_reported(storage: Storage) -> None:
     def leaks(state: State) -> State:
         raise ValueError("the key is 1234")
 
@@ -236,13 +236,13 @@ async def test_secrets_are_in_nothing_that_is_told(storage: Storage) -> None:
             return {name: redact(value) for name, value in told.items()}
         return told.replace("1234", "***") if isinstance(told, str) else told
 
-    async with working(storage, graph("g", leaks), redact=redact) as service:
+    async with working(storage, build_graph("g", leaks), redact=redact) as service:
         run = (await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)).run
         assert run.error["message"] == "ValueError: the key is ***"
         assert "1234" not in repr([await service.events(WS, run.id), await service.steps(WS, run.id)])
 
 
-async def test_how_long_runs_wait_for_their_turn_is_measured(storage: Storage) -> None:
+async def test_the_time_in_the_queue_is_measured(storage: Storage) -> None:
     clock, waited = FakeClock(), list[float]()
 
     class Measuring:
@@ -255,7 +255,7 @@ async def test_how_long_runs_wait_for_their_turn_is_measured(storage: Storage) -
         def tried_delivery(self, outcome: str) -> None:
             raise AssertionError("There are no webhooks.")
 
-    async with working(storage, graph("g", first), clock=clock, meter=Measuring()) as service:
+    async with working(storage, build_graph("g", first), clock=clock, meter=Measuring()) as service:
         await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
         after = clock.now() + timedelta(hours=1)
         run = (await service.start(WS, StartRun(graph="g", after=after))).run
@@ -265,7 +265,7 @@ async def test_how_long_runs_wait_for_their_turn_is_measured(storage: Storage) -
     assert waited == [0, 2]
 
 
-async def test_a_ledger_that_cannot_be_read_is_told(tmp_path: Any) -> None:
+async def test_check_reports_an_unreadable_ledger(tmp_path: Any) -> None:
     database = SqliteDatabase(tmp_path / "runs.db")
     service = Service(Catalog(), ledger=SqliteLedger(database), saver=SqliteSaver(database))
     await service.check()
@@ -293,10 +293,10 @@ class Crowd:
         return {"said": 1}
 
 
-async def test_what_waits_in_the_ledger_is_done_without_more_at_once_than_there_is_room_for(storage: Storage) -> None:
+async def test_queued_runs_do_not_exceed_the_capacity(storage: Storage) -> None:
     crowd = Crowd(3)
-    service = service_of(storage, graph("g", crowd.counts), capacity=3)
-    await aresolve(storage[0].write([Insert(one) for one in service.context.catalog.stored(service.clock.now())]))
+    service = service_of(storage, build_graph("g", crowd.counts), capacity=3)
+    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.stored(service.clock.now())]))
     runs = [(await service.start(WS, StartRun(graph="g"))).run for _ in range(12)]
     async with service:
         for run in runs:
@@ -304,14 +304,14 @@ async def test_what_waits_in_the_ledger_is_done_without_more_at_once_than_there_
     assert crowd.most == 3
 
 
-async def test_runs_that_are_started_meanwhile_are_no_more_at_once_than_there_is_room_for() -> None:
+async def test_started_runs_do_not_exceed_the_capacity() -> None:
     go = threading.Event()
 
     def holds(state: State) -> State:
         go.wait(PATIENCE)
         return {"said": 1}
 
-    service = service_of((InMemoryLedger(), InMemorySaver()), graph("g", holds), capacity=1)
+    service = service_of((InMemoryLedger(), InMemorySaver()), build_graph("g", holds), capacity=1)
     busy: Any = Busy(service)
     async with service:
         while not busy.worker.has_room:

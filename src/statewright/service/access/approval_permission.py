@@ -1,7 +1,8 @@
 """Permission to decide approvals, checked on every path that leads to a decision.
 
 An approval is decided by `decide`, by an answer to its question, and, in effect, by changing the state of its thread so
-that the run continues past it. A key needs the scope `approvals:decide` for each of them."""
+that the run continues past it. A key needs the scope `approvals:decide` for each of these.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from statewright.async_futures import aresolve
-from statewright.runs import ENDED, Among, ApiKey, Approval, Condition, Ledger, Run, RunStatus, Wait, Where, where
+from statewright.runs import Among, ApiKey, Approval, Condition, Ledger, Run, Wait, Where, where
 from statewright.service.access import check_scope
+from statewright.service.context.records import UNFINISHED
 from statewright.service.engine.waits import APPROVAL, approval_of
 
 SCOPE: Final = "approvals:decide"
-_GOING: Final = [status for status in RunStatus if status not in ENDED]
 
 
 def check_decider(key: ApiKey | None) -> None:
@@ -34,15 +35,15 @@ async def check_thread_change(
 ) -> None:
     """Raise Forbidden for a key without the scope, if the runs of a thread have asked for approvals, or can ask.
 
-    Unfinished child runs count too: a change of the thread can take the place of their answer.
+    Unfinished child runs count too, because a change of the thread can replace their result.
     `body_of` returns the body of a definition by its id.
     """
     if key is None:
         return
     runs: Where = where(workspace_id=workspace_id, thread_id=thread_id)
-    while True:
-        named = Among(Run, "id", runs)
-        of_runs = [Condition("run_id", "in", named)]
+    while True:  # for one generation of runs after the other
+        run_ids = Among(Run, "id", runs)
+        of_runs = [Condition("run_id", "in", run_ids)]
         if await aresolve(ledger.count(Approval, of_runs)):
             check_decider(key)
         # Approvals of tool calls are recorded as waits only.
@@ -50,7 +51,7 @@ async def check_thread_change(
         for group in await aresolve(ledger.groups(Run, ["definition_id"], where=runs)):
             if _has_approval_step(await body_of(group.key[0] or "")):
                 check_decider(key)
-        started = [Condition("parent_id", "in", named), Condition("status", "in", _GOING)]
+        started = [Condition("parent_id", "in", run_ids), Condition("status", "in", UNFINISHED)]
         children = await aresolve(ledger.find(Run, started))
         if not children:
             return

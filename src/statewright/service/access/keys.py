@@ -91,13 +91,13 @@ async def create_key(
     from secrets import token_urlsafe
 
     if expires_at is not None and instant(expires_at, "The end of a key") <= now:
-        raise InvalidRequest(f"The key would have expired when it is created: {expires_at.isoformat()} is in the past.")
+        raise InvalidRequest(f"The key would be expired from the start: {expires_at.isoformat()} is in the past.")
     key = BEGIN + token_urlsafe(32)
     record = ApiKey(
         id=f"key_{draw_checkpoint_id()}",
         workspace_id=workspace_id,
         name=text(name, "The name of a key"),
-        digest=_hashed(key),
+        digest=_hash(key),
         prefix=key[:PREFIX_LENGTH],
         scopes=read_scopes(scopes),
         requests_per_minute=number(requests_per_minute, "The key's requests_per_minute"),
@@ -123,7 +123,7 @@ async def count_keys(ledger: Ledger, workspace_id: str) -> int:
 async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
     """Revoke a key; the first time counts. Raises NotFound, and RequestConflict for the last key with the scope admin.
 
-    A `KeyRing` may have it cached for some seconds; one of the same process should `forget` it.
+    A `KeyRing` may have it cached for some seconds; use `KeyRing.revoke` in its process.
     """
     while True:
         key = await get_own(ledger, ApiKey, workspace_id, key_id, "key")
@@ -132,30 +132,30 @@ async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: dateti
         guards = await _guard_other_admin(ledger, key, now)
         try:
             await aresolve(ledger.write([*guards, Update(ApiKey, key_id, {"revoked_at": now}, where(revoked_at=None))]))
-        except RecordConflict:  # one of the two was revoked meanwhile
+        except RecordConflict:  # one of the two keys was revoked meanwhile
             continue
         return replace(key, revoked_at=now)
 
 
 async def _guard_other_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list[Update]:
-    """Return the change that fails unless another admin key stays. Raises RequestConflict if there is none.
+    """Return a guard that another admin key is not revoked. Raises RequestConflict if there is none.
 
-    It changes nothing: it keeps two requests from revoking the last two keys, each relying on the other's.
+    It keeps two concurrent requests from revoking the last two keys, each relying on the other key.
     """
     if ADMIN not in key.scopes or not is_open(key, now):
         return []
     keys: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(workspace_id=key.workspace_id, revoked_at=None)))
-    other = next((each for each in keys if each.id != key.id and ADMIN in each.scopes and is_open(each, now)), None)
-    if other is None:
+    admins = [other for other in keys if other.id != key.id and ADMIN in other.scopes and is_open(other, now)]
+    if not admins:
         raise RequestConflict(
             f"The key {key.prefix}... is the last one with the scope {ADMIN!r} in its workspace: without it no "
             f"further key could be created. Create another one first."
         )
-    return [Update(ApiKey, other.id, {"revoked_at": None}, where(revoked_at=None))]
+    return [Update(ApiKey, admins[0].id, {"revoked_at": None}, where(revoked_at=None))]
 
 
 def is_open(key: ApiKey, now: datetime) -> bool:
-    """Return True if a key opens its workspace at that instant."""
+    """Return True if a key opens its workspace at an instant: it is neither revoked nor expired."""
     return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 
 
@@ -175,7 +175,7 @@ async def look_up(ledger: Ledger, digest: str | None) -> ApiKey | None:
 
 
 def checked_key(key: ApiKey | None, now: datetime) -> ApiKey:
-    """Return the record, if it opens its workspace at that instant. Raises Unauthorized."""
+    """Return the record if it opens its workspace at an instant. Raises Unauthorized otherwise."""
     if key is None:
         raise Unauthorized("The key is unknown. Check that it was copied completely, or create another.")
     if key.revoked_at is not None:
@@ -186,23 +186,23 @@ def checked_key(key: ApiKey | None, now: datetime) -> ApiKey:
 
 
 def digest_of(key: str) -> str | None:
-    """Return the SHA-256 of a key in hexadecimal digits; None of what cannot be a key."""
+    """Return the SHA-256 of a key in hexadecimal digits; None for a text that cannot be a key."""
     if not key.startswith(BEGIN) or not key.isascii() or len(key) > LONGEST_KEY:
         return None
-    return _hashed(key)
+    return _hash(key)
 
 
-def _hashed(key: str) -> str:
+def _hash(key: str) -> str:
     from hashlib import sha256
 
     return sha256(key.encode()).hexdigest()
 
 
-# -- cache of recently used keys: one that another process has revoked remains valid for some seconds
+# -- cache of recently used keys: a key that another process revokes stays valid for some seconds
 
 MOST_KEYS: Final = 1000
 FRESH: Final = timedelta(seconds=5)
-"""How long a cached record is used."""
+"""The time for which a cached record is used."""
 
 
 class KeyRing:
@@ -214,7 +214,7 @@ class KeyRing:
         self._records: LRUCache[str | None, tuple[ApiKey, datetime]] = LRUCache(most)
         """Records by digest, with the time at which they were read."""
         self._invalidations = 0
-        """A record that was read before an invalidation is not cached after it."""
+        """Number of invalidations. A record that was read before one of them is not cached after it."""
 
     async def find(self, key: str, now: datetime) -> ApiKey:
         """Return the record of a key. Raises Unauthorized."""
@@ -222,9 +222,9 @@ class KeyRing:
         cached = self._records.get(digest)
         if cached is not None and abs(now - cached[1]) < self._fresh:
             return checked_key(cached[0], now)
-        before = self._invalidations
+        invalidations = self._invalidations
         record = checked_key(await look_up(self._ledger, digest), now)
-        if before == self._invalidations:
+        if invalidations == self._invalidations:
             self._records.put(digest, (record, now))
         return record
 

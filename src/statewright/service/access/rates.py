@@ -23,7 +23,7 @@ class _Bucket:
 
 
 class RateLimiter:
-    """Counts requests by name. Each name may take a minute's worth at once, and gets tokens back evenly.
+    """Limits requests by name. A bucket holds the tokens of one minute, and is refilled evenly.
 
     Of more names than `most`, the least recently used are dropped; they start again with a full bucket.
     To be used by one event loop.
@@ -33,7 +33,7 @@ class RateLimiter:
         self._buckets: LRUCache[Hashable, _Bucket] = LRUCache(most)
 
     def check(self, name: Hashable, per_minute: int | None, now: datetime) -> None:
-        """Take a token. Raises TooManyRequests, and takes none, if there is none; without a limit there always is."""
+        """Take a token, unless there is no limit. Raises TooManyRequests if there is none."""
         if per_minute is None:
             return
         bucket = self._bucket(name, per_minute, now)
@@ -46,7 +46,7 @@ class RateLimiter:
         bucket.tokens = max(bucket.tokens - 1, 0.0)
 
     def remaining(self, name: Hashable, per_minute: int, now: datetime) -> int:
-        """Return how many tokens a name has."""
+        """Return the number of tokens that a name has."""
         return int(self._bucket(name, per_minute, now).tokens + _ROUNDING)
 
     def _bucket(self, name: Hashable, per_minute: int, now: datetime) -> _Bucket:
@@ -55,7 +55,7 @@ class RateLimiter:
         if bucket is None:
             bucket = _Bucket(per_minute, now)
             self._buckets.put(name, bucket)
-        passed = max((now - bucket.at).total_seconds(), 0.0)
-        bucket.tokens = min(bucket.tokens + passed * per_minute / 60, float(per_minute))
+        elapsed = max((now - bucket.at).total_seconds(), 0.0)
+        bucket.tokens = min(bucket.tokens + elapsed * per_minute / 60, float(per_minute))
         bucket.at = max(now, bucket.at)
         return bucket

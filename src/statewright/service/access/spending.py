@@ -1,7 +1,8 @@
 """Daily spending of workspaces, and their limits.
 
 Spending is written in the transaction of the superstep whose model calls it counts (see `engine/progress.py`), so the
-ledger is exact, and this module only reads."""
+ledger is exact, and this module only reads.
+"""
 
 from __future__ import annotations
 
@@ -28,29 +29,29 @@ class SpendingLimits:
     """Limits of the model calls of all runs of a workspace on one day (in UTC)."""
 
     tokens_per_day: int | None = None
-    """Of input and of output."""
+    """Input and output tokens together."""
     cost_per_day: float | None = None
-    """In US dollars. Calls of models whose price is unknown cost nothing here: limit tokens too."""
+    """In US dollars. Calls of models without a known price count as free: limit tokens too."""
     requests_per_day: int | None = None
 
     def __post_init__(self) -> None:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        if all(most is None for most in values.values()):
+        if all(limit is None for limit in values.values()):
             raise InvalidConfig(f"SpendingLimits() has no limit. Give {', '.join(values)}, or some of them.")
-        for name, most in values.items():
+        for name, limit in values.items():
             kinds = (int, float) if name == "cost_per_day" else (int,)
-            is_number = isinstance(most, kinds) and not isinstance(most, bool)
-            if most is not None and not (is_number and isfinite(most) and most > 0):
+            is_number = isinstance(limit, kinds) and not isinstance(limit, bool)
+            if limit is not None and not (is_number and isfinite(limit) and limit > 0):
                 kind = "number" if name == "cost_per_day" else "whole number"
-                raise InvalidConfig(f"SpendingLimits({name}={most!r}): give a {kind} above 0, or leave it out.")
+                raise InvalidConfig(f"SpendingLimits({name}={limit!r}): give a {kind} above 0, or leave it out.")
 
     def reached(self, spent: DailySpending, now: datetime) -> SpendingLimitReached | None:
         """Return the error for the first limit that the spending of a day has reached; None if there is none."""
         for name, column in _SPENT.items():
-            most, used = getattr(self, name), getattr(spent, column)
-            if most is not None and used >= most:
+            limit, used = getattr(self, name), getattr(spent, column)
+            if limit is not None and used >= limit:
                 return SpendingLimitReached(
-                    spent.workspace_id, name, used=used, most=most, ends_at=spent.ends_at, now=now
+                    spent.workspace_id, name, used=used, most=limit, ends_at=spent.ends_at, now=now
                 )
         return None
 
@@ -59,20 +60,20 @@ Limits = SpendingLimits | Mapping[str, SpendingLimits]
 """Limits of each workspace, or by name (slug or id) with `*` for all others."""
 
 
-def by_name(limits: Limits | None) -> dict[str, SpendingLimits]:
-    """Limits by the names of workspaces. Raises InvalidConfig."""
+def limits_by_name(limits: Limits | None) -> dict[str, SpendingLimits]:
+    """Return limits by the names of workspaces. Raises InvalidConfig."""
     if limits is None:
         return {}
     if isinstance(limits, SpendingLimits):
         return {EVERY_OTHER: limits}
-    limits_by_name = dict(cast("Mapping[Any, Any]", limits))
-    for name, each in limits_by_name.items():
-        if not isinstance(name, str) or not isinstance(each, SpendingLimits):
+    by_name = dict(cast("Mapping[Any, Any]", limits))
+    for name, value in by_name.items():
+        if not isinstance(name, str) or not isinstance(value, SpendingLimits):
             raise InvalidConfig(
-                f"spending_limits[{name!r}] is {each!r}. Give SpendingLimits by the names of workspaces, and by "
+                f"spending_limits[{name!r}] is {value!r}. Give SpendingLimits by the names of workspaces, and by "
                 f"{EVERY_OTHER!r} for all others."
             )
-    return limits_by_name
+    return by_name
 
 
 # -- current spending
@@ -82,7 +83,7 @@ logger = logging.getLogger("statewright.service")
 
 @dataclass(frozen=True, slots=True)
 class SpendingReport:
-    """Return the spending of a workspace today, and its limits."""
+    """The spending of a workspace today, and its limits."""
 
     spent: DailySpending
     limits: SpendingLimits | None
@@ -96,7 +97,7 @@ class Spending:
     def __init__(self, ledger: Ledger, clock: Clock, limits: Limits | None = None) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._limits = by_name(limits)
+        self._limits = limits_by_name(limits)
         self._slugs: dict[str, str] = {}
         """The slugs of workspaces by id; a slug never changes."""
         self._has_warned = False
@@ -125,7 +126,7 @@ class Spending:
         return await aresolve(self._ledger.get(DailySpending, nothing.id)) or nothing
 
     async def check_start(self, workspace_id: str, not_before: datetime | None = None) -> None:
-        """Raise SpendingLimitReached if a run is to begin today in a workspace that has used up its day."""
+        """Raise SpendingLimitReached if a run is to begin today in a workspace that has reached a daily limit."""
         limits = await self.limits_of(workspace_id)
         if limits is None:
             return
@@ -140,13 +141,13 @@ class Spending:
         return SpendingReport(spent, limits, reached.limit if reached is not None else None)
 
     def warn_if_unpriced(self, limits: SpendingLimits, spent: DailySpending) -> None:
-        """Log once that a limit on cost cannot hold, since calls of models whose price is unknown cost nothing."""
+        """Warn once that a limit on cost cannot be enforced, because the prices of the called models are unknown."""
         if limits.cost_per_day is not None and spent.tokens and not spent.cost and not self._has_warned:
             self._has_warned = True
             warn_unpriced(f"The spending limit of {limits.cost_per_day:g} dollars a day", spent.tokens)
 
     async def warn_of_unknown(self) -> None:
-        """Log which workspaces with limits are not there: their names may be misspelt."""
+        """Warn of limits for workspaces that do not exist: their names may be misspelt."""
         named = set(self._limits) - {EVERY_OTHER}
         if named:
             existing = {

@@ -1,4 +1,4 @@
-"""Workspaces: created, read, and limited."""
+"""The records of workspaces, and their limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NewWorkspace:
     starts_per_minute: int | None = None
     """Limit of runs started per minute."""
     retention_days: int | None = None
-    """Days for which ended runs are kept; None keeps them for ever."""
+    """Days for which ended runs are kept; None keeps them forever."""
 
 
 async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> Workspace:
@@ -49,14 +49,14 @@ async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> 
 
 
 async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
-    """Return the default workspace, and create it if it does not exist."""
+    """Return the default workspace, after creating it if it does not exist."""
     existing: Workspace | None = await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE))
     if existing is not None:
         return existing
     workspace = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
     try:
         await aresolve(ledger.write([Insert(workspace)]))
-    except DuplicateRecord:  # another process was quicker
+    except DuplicateRecord:  # another process has created it meanwhile
         return await get_workspace(ledger, DEFAULT_WORKSPACE)
     return workspace
 
@@ -70,7 +70,7 @@ async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:
 
 
 async def list_workspaces(ledger: Ledger, *, limit: int | None = None, offset: int = 0) -> list[Workspace]:
-    """Return all workspaces, by their slugs."""
+    """Return all workspaces, sorted by slug."""
     return list(await aresolve(ledger.find(Workspace, order=Order("slug"), limit=limit, offset=offset)))
 
 

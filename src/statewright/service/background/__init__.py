@@ -1,1 +1,1 @@
-"""Background work: the background tasks, the loop thread that they run on, deadlines and retention."""
+"""Background work: the thread of a service, its background tasks, deadlines and retention."""

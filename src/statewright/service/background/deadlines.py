@@ -11,9 +11,10 @@ from statewright.errors import RecordConflict
 from statewright.runs import Change, Condition, Ledger, Order, Run, RunStatus
 from statewright.service.engine.progress import NO_GRAPH, OnEnd, Progress
 
-_GOING: Final = [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING]
-"""A paused run is not failed: only resuming or cancelling may follow a pause."""
-_AT_ONCE: Final = 100
+_MAY_FAIL: Final = [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING]
+"""A paused run does not fail: only resuming or cancelling may follow a pause."""
+_BATCH_SIZE: Final = 100
+"""Runs that one query reads."""
 
 
 class Deadlines:
@@ -27,24 +28,21 @@ class Deadlines:
     async def sweep(self, now: datetime) -> datetime | None:
         """Fail the runs whose deadline has passed; return the next deadline."""
         unclaimed = [Condition("claim", "=", None), Condition("deadline_at", "!=", None)]
-        late = [*unclaimed, Condition("deadline_at", "<=", now), Condition("status", "in", _GOING)]
-        late_runs = await aresolve(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_AT_ONCE))
+        late = [*unclaimed, Condition("deadline_at", "<=", now), Condition("status", "in", _MAY_FAIL)]
+        late_runs = await aresolve(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_BATCH_SIZE))
         for run in late_runs:
             await self._fail(run, now)
-        if len(late_runs) == _AT_ONCE:
+        if len(late_runs) == _BATCH_SIZE:
             return now
-        next_one = await aresolve(
-            self._ledger.find(
-                Run, [*unclaimed, Condition("deadline_at", ">", now)], order=Order("deadline_at"), limit=1
-            )
-        )
-        return next_one[0].deadline_at if next_one else None
+        future = [*unclaimed, Condition("deadline_at", ">", now)]
+        next_runs = await aresolve(self._ledger.find(Run, future, order=Order("deadline_at"), limit=1))
+        return next_runs[0].deadline_at if next_runs else None
 
     async def _fail(self, run: Run, now: datetime) -> None:
         progress = Progress(run, NO_GRAPH)
         progress.stopping, progress.on_end = "timeout", self._on_end
         try:
-            changes = progress.failed(TimeoutError(), now, guard=[Condition("version", "=", run.version)])
+            changes = progress.failure_changes(TimeoutError(), now, guard=[Condition("version", "=", run.version)])
             await aresolve(self._ledger.write(changes))
         except RecordConflict:  # it was changed concurrently
             return

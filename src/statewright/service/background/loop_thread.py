@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 logger = logging.getLogger("statewright.service")
-CANCELLING: Final = 5.0
+CANCEL_TIMEOUT: Final = 5.0
 """Seconds that tasks have to end after they were cancelled."""
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
+        """Start the thread, and return once its event loop is running."""
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,), name=self._name, daemon=True)
         self._thread.start()
@@ -43,13 +44,13 @@ class LoopThread:
     def stop(self, seconds: float | None = None) -> None:
         """Cancel all tasks, and end the thread.
 
-        Tasks that have not ended after so many seconds (`CANCELLING` by default) are left behind: the thread ends with
-        the last of them, or with the process.
+        Tasks that have not ended after so many seconds (`CANCEL_TIMEOUT` by default) are abandoned: the thread ends
+        with the last of them, or with the process.
         """
         if self._loop is None or self._thread is None:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(CANCELLING if seconds is None else seconds)
+        self._thread.join(CANCEL_TIMEOUT if seconds is None else seconds)
         if self._thread.is_alive():
             logger.warning(
                 "Thread %s has not ended: its tasks ignore their cancellation, or block it. It is abandoned.",

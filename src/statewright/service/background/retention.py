@@ -1,8 +1,8 @@
 """Retention: runs that ended longer ago than their workspace keeps them are deleted, with events and deliveries.
 
 A run and its thread are deleted in one transaction, which is refused if the run has changed since it was read, or if
-another run has the thread. So it does not matter what happens between reading and deleting, or how many processes
-delete at once, and a process that dies leaves nothing half deleted.
+another run uses the thread. So changes between reading and deleting do no harm, several processes may delete
+concurrently, and a process that dies leaves nothing half deleted.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from statewright.runs import (
 EVERY: Final = timedelta(hours=1)
 """The interval between sweeps, at most."""
 AT_ONCE: Final = 100
-"""Records of a kind that one sweep deletes per workspace; others get their turn between sweeps."""
+"""Records of a kind that one sweep deletes per workspace, so that sweeps are short."""
 _ENDED_AT: Final[Mapping[RunStatus, str]] = {
     RunStatus.COMPLETED: "completed_at",
     RunStatus.FAILED: "failed_at",
     RunStatus.CANCELLED: "cancelled_at",
 }
-_TOLD: Final[Sequence[tuple[type[Record], Sequence[Condition]]]] = (
+_OTHER_KINDS: Final[Sequence[tuple[type[Record], Sequence[Condition]]]] = (
     (Delivery, [Condition("status", "!=", "pending")]),
     (ReceivedEvent, []),
 )
@@ -51,60 +51,61 @@ _TOLD: Final[Sequence[tuple[type[Record], Sequence[Condition]]]] = (
 _MAY_CONTINUE: Final = [status for status in RunStatus if status.may_become]
 """The statuses of runs whose nodes may be executed again: a failed run may be retried."""
 _TRIES: Final = 3
-"""Tries to delete a run whose thread other runs take and leave at the same time."""
+"""Tries to delete a run whose thread other runs acquire and release concurrently."""
 logger = logging.getLogger("statewright.service")
 
 
 class Retention:
-    """Deletes what workspaces no longer keep: ended runs with their threads, received events, and deliveries.
+    """Deletes the old records of workspaces: ended runs with their threads, received events, and deliveries.
 
-    A thread that another run has stays, and so does every run that has not ended. A run that another one has started
-    also stays as long as that one may execute the node again: its record is how the node knows that it was started.
+    A thread that another run uses is kept, and so is every run that has not ended. A child run is also kept as long as
+    its parent may execute the node that has started it again: its record shows the node that it was started.
     """
 
     def __init__(self, ledger: Ledger, saver: WorkspaceCheckpointer) -> None:
         self._ledger = ledger
         self._saver = saver
-        self._again: datetime | None = None
+        self._next_sweep: datetime | None = None
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Delete some of the old records; return the time of the next sweep, which is now if there may be more.
+        """Delete some of the old records. Return the time of the next sweep, which is now if more may be left.
 
-        Called earlier it does nothing: nothing gets old on the ring of a bell.
+        An earlier call does nothing: background tasks are also woken by changes, which make no record old.
         """
-        if self._again is None or not self._again - EVERY <= now < self._again:
-            self._again = now if await self._forget_some(now) else now + EVERY
-        return self._again
+        # A time in the far future is ignored: the clock was set back.
+        if self._next_sweep is None or not self._next_sweep - EVERY <= now < self._next_sweep:
+            self._next_sweep = now if await self._delete_some(now) else now + EVERY
+        return self._next_sweep
 
-    async def _forget_some(self, now: datetime) -> bool:
-        """Return whether there may be more."""
+    async def _delete_some(self, now: datetime) -> bool:
+        """Delete old records of all kinds. Return whether more may be left."""
         limited = [Condition("retention_days", "!=", None)]
-        more = False
+        may_have_more = False
         for workspace in await aresolve(self._ledger.find(Workspace, limited)):
             before = now - timedelta(days=workspace.retention_days)
             for status in _ENDED_AT:
-                more |= await self._forget_runs(workspace, status, before)
-            for kind, done in _TOLD:
-                more |= await self._forget_told(kind, workspace, done, before)
-        return more
+                may_have_more |= await self._delete_runs(workspace, status, before)
+            for kind, finished in _OTHER_KINDS:
+                may_have_more |= await self._delete_records(kind, workspace, finished, before)
+        return may_have_more
 
-    async def _forget_runs(self, workspace: Workspace, status: RunStatus, before: datetime) -> bool:
-        """Forget runs of one status that ended before an instant. Return whether more of them may be left."""
+    async def _delete_runs(self, workspace: Workspace, status: RunStatus, before: datetime) -> bool:
+        """Delete runs of one status that ended before an instant. Return whether more may be left."""
         ended = _ENDED_AT[status]
         old = [*where(workspace_id=workspace.id, status=status), Condition(ended, "<", before)]
         deleted = skipped = 0
         while deleted < AT_ONCE:
             page = await aresolve(self._ledger.find(Run, old, order=Order(ended), limit=AT_ONCE, offset=skipped))
             needed = await self._find_needed(page)
-            forgotten = [run for run in page if run.id not in needed and await self._forget(run)]
-            deleted += len(forgotten)
-            skipped += len(page) - len(forgotten)  # and what comes after them gets its turn
+            gone = [run for run in page if run.id not in needed and await self._delete_run(run)]
+            deleted += len(gone)
+            skipped += len(page) - len(gone)  # so that the next page begins with the runs after them
             if len(page) < AT_ONCE:
                 return False
         return True
 
     async def _find_needed(self, runs: Sequence[Run]) -> set[str]:
-        """Return the ids of the runs whose parents may execute the nodes again that have started them."""
+        """Return the ids of the runs whose parents may execute the nodes that have started them again."""
         parents = sorted({run.parent_id for run in runs if run.parent_id is not None})
         if not parents:
             return set()
@@ -112,13 +113,13 @@ class Retention:
         active = {parent.id for parent in await aresolve(self._ledger.find(Run, conditions))}
         return {run.id for run in runs if run.parent_id in active}
 
-    async def _forget(self, run: Run) -> bool:
-        """Delete a run, and its thread unless another run has it; return whether it is gone."""
+    async def _delete_run(self, run: Run) -> bool:
+        """Delete a run, and its thread unless another run uses it. Return whether the run was deleted."""
         try:
             for _ in range(_TRIES):
                 if await self._delete_with_thread(run) or await self._delete_without_thread(run):
                     return True
-        except RecordConflict:  # it was set going again, or another process has deleted it
+        except RecordConflict:  # it was retried, or another process has deleted it
             pass
         except StorageUnavailable:
             raise
@@ -130,9 +131,9 @@ class Retention:
         return False
 
     async def _delete_with_thread(self, run: Run) -> bool:
-        """Return False if another run has the thread. Raises RecordConflict if the run has changed."""
+        """Return False if another run uses the thread. Raises RecordConflict if the run has changed."""
         changes: list[Change] = [
-            Absent(Run, _others(run)),  # first: it writes nothing
+            Absent(Run, _others(run)),  # first, because it writes nothing
             Update(Run, run.id, {}, where(version=run.version)),
             Forget(run.id),
         ]
@@ -144,7 +145,7 @@ class Retention:
         return True
 
     async def _delete_without_thread(self, run: Run) -> bool:
-        """Return False if no other run has the thread any more, or if the run has changed."""
+        """Return False if no other run uses the thread any more, or if the run has changed."""
         is_shared = Condition("thread_id", "in", Among(Run, "thread_id", _others(run)))
         guard = Update(Run, run.id, {}, [*where(version=run.version), is_shared])
         try:
@@ -153,19 +154,19 @@ class Retention:
             return False
         return True
 
-    async def _forget_told(
-        self, kind: type[Record], workspace: Workspace, done: Sequence[Condition], before: datetime
+    async def _delete_records(
+        self, kind: type[Record], workspace: Workspace, finished: Sequence[Condition], before: datetime
     ) -> bool:
-        """Return whether there may be more."""
-        old = [*where(workspace_id=workspace.id), *done, Condition("created_at", "<", before)]
+        """Delete finished records of a kind from before an instant. Return whether more may be left."""
+        old = [*where(workspace_id=workspace.id), *finished, Condition("created_at", "<", before)]
         records: Sequence[Any] = await aresolve(self._ledger.find(kind, old, limit=AT_ONCE))
         if records:
             ids = [record.id for record in records]
-            await aresolve(self._ledger.write([Delete(kind, [*done, Condition("id", "in", ids)])]))
+            await aresolve(self._ledger.write([Delete(kind, [*finished, Condition("id", "in", ids)])]))
         return len(records) == AT_ONCE
 
 
 def _others(run: Run) -> list[Condition]:
-    """Return the conditions of the other runs that have the thread of a run."""
+    """Return conditions for the other runs on the thread of a run, including ended ones."""
     same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
     return [*same_thread, Condition("id", "!=", run.id)]

@@ -1,1 +1,1 @@
-"""The catalog of what can be run: served graphs, and stored versions of definitions."""
+"""The catalog of graphs that can be run: served ones, and stored versions of definitions."""

@@ -1,8 +1,9 @@
 """The catalog: graphs of the project, and definitions that were stored over the API.
 
-Everything has a version: the digest of its content. A run keeps the version that it began with, which a definition in
-JSON or YAML stores with it. The code of a Python graph exists only in its current version: a run of an older version
-continues with it if its checkpoints are compatible, and fails with a clear error otherwise."""
+All of them have a version, a digest of their content, and a run keeps the version that it began with. The content of a
+workflow in JSON or YAML is stored for each version. The code of a Python graph exists only in its current version: a
+run of an older version continues with it if its checkpoints are compatible, and fails with a clear error otherwise.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from statewright.workflow.steps import Definition, Handlers, ToolsGiven, compile
 
 Kind = Literal["graph", "states", "steps"]
 PROJECT: str = ""
-"""The workspace id of what the project serves, which all workspaces see."""
+"""The workspace id of the definitions of the project, which all workspaces see."""
 Models = Callable[[str], ChatModel] | Mapping[str, ChatModel]
 
 
@@ -56,9 +57,9 @@ class Catalog:
     handlers: Handlers | None = None
     """Handlers for the task steps of definitions; by default those registered with `@task_handler`."""
     models: Models | None = None
-    """Models for their llm steps."""
+    """Models for the llm steps of definitions."""
     tools: ToolsGiven = None
-    """Tools for the models of their llm steps, besides handlers."""
+    """Tools for the models of llm steps, besides handlers."""
     states_models: Any = None
     """Models of YAML workflows, which take precedence over their files: see `Workflow.compile`."""
     project: Any = None
@@ -77,8 +78,8 @@ class Catalog:
     ) -> Served:
         """Serve a graph, an agent or a network under a name. Raises InvalidConfig for a name in use."""
         app = _as_graph(graph)
-        drawn = app.get_graph().draw_mermaid()
-        graph_version = version or app.graph.version or digest("topology", drawn)[:12]
+        drawing = app.get_graph().draw_mermaid()
+        graph_version = version or app.graph.version or digest("topology", drawing)[:12]
         served = Served(
             name=name, kind="graph", app=app, version=graph_version, description=description, on_failure=on_failure
         )
@@ -123,7 +124,7 @@ class Catalog:
         self._compiled[served.definition_id] = served.app
         return served
 
-    # -- looking
+    # -- lookup
 
     def __iter__(self) -> Iterable[Served]:
         return iter(self._served.values())
@@ -134,6 +135,7 @@ class Catalog:
         return tuple(self._served[name] for name in sorted(self._served))
 
     def get(self, name: str) -> Served | None:
+        """Return the graph served under a name; None if there is none."""
         return self._served.get(name)
 
     def named(self, name: str) -> Served:

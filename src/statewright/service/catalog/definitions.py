@@ -59,11 +59,11 @@ class Definitions:
     async def add(self, workspace_id: str, body: Mapping[str, Any]) -> Added:
         """Store a version of a workflow in JSON; the same content again changes nothing.
 
-        Raises WorkflowError with everything wrong, handlers that there are not included; RequestConflict for another
-        content under a name and version that are taken.
+        Raises WorkflowError with all problems, including unknown handlers, and RequestConflict if the version of the
+        name is stored with a different content.
         """
         definition = read_definition(body)
-        self._context.catalog.compile_steps(definition)  # what it names must be there
+        self._context.catalog.compile_steps(definition)  # raises for unknown handlers, tools and models
         stored = StoredDefinition(
             id=catalog.definition_id(workspace_id, definition.name, definition.version),
             workspace_id=workspace_id,
@@ -78,15 +78,15 @@ class Definitions:
         try:
             await self._context.write([Insert(stored)])
         except DuplicateRecord:
-            return Added(await self._same(stored), created=False)
+            return Added(await self._find_same(stored), created=False)
         return Added(stored, created=True)
 
-    async def _same(self, stored: StoredDefinition) -> StoredDefinition:
+    async def _find_same(self, stored: StoredDefinition) -> StoredDefinition:
         existing = await adrive(self._versions.stored(stored.workspace_id, stored.id))
         if existing.digest != stored.digest:
             raise RequestConflict(
-                f"Version {stored.version!r} of {stored.name!r} is stored with another content, and a version never "
-                f"changes. Give the new one another version.",
+                f"Version {stored.version!r} of {stored.name!r} is stored with a different content, and a version "
+                f"never changes. Give the new one another version.",
                 details={"definitionId": existing.id},
             )
         return existing
@@ -109,16 +109,16 @@ class Definitions:
         return [graphs[name] for name in sorted(graphs)]
 
     async def graph(self, workspace_id: str, name: str) -> GraphDescription:
-        """Return one of these. Raises NotFound."""
+        """Return the drawing and the schemas of a graph. Raises NotFound."""
         definition = await adrive(self._versions.newest(workspace_id, name))
         app = self._context.catalog.app_of(definition)
         drawing = app.get_graph()
-        drawn = drawing.to_json()
+        diagram = drawing.to_json()
         return GraphDescription(
             served=_describe(definition),
             mermaid=drawing.draw_mermaid(),
-            nodes=drawn["nodes"],
-            edges=drawn["edges"],
+            nodes=diagram["nodes"],
+            edges=diagram["edges"],
             input_schema=app.get_input_jsonschema(),
             output_schema=app.get_output_jsonschema(),
             state_schema=app.get_state_jsonschema(),

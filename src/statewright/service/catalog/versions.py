@@ -23,7 +23,7 @@ Lookup = Generator[Any, Any, T]
 
 
 class Versions:
-    """Finds stored versions. They are cached without limit of time, because a version never changes."""
+    """Finds stored versions. They are cached forever, because a version never changes."""
 
     def __init__(self, ledger: Ledger, catalog: Catalog) -> None:
         self._ledger = ledger
@@ -33,7 +33,7 @@ class Versions:
     def requested(self, workspace_id: str, request: StartRun) -> Lookup[StoredDefinition]:
         """Find the version that a request names. Raises NotFound, and InvalidRequest if it names none or two."""
         if (request.graph is None) == (request.definition_id is None):
-            raise InvalidRequest("A run is of a graph or of a definition: give either graph or definitionId, not both.")
+            raise InvalidRequest("A run needs a graph or a definition: give either graph or definitionId, not both.")
         if request.definition_id is not None:
             return (yield from self.stored(workspace_id, request.definition_id))
         return (yield from self.newest(workspace_id, str(request.graph)))
@@ -85,9 +85,9 @@ class Target(NamedTuple):
 
 
 async def find_target(ledger: Ledger, workspace_id: str, graph: str | None, definition_id: str | None) -> Target:
-    """Return the target that one of the two names.
+    """Return the target that the name of a graph or the id of a definition refers to.
 
-    Raises InvalidRequest for both or neither, NotFound for an unknown definition. A graph need not be served yet.
+    Raises InvalidRequest for both or neither, and NotFound for an unknown definition. A graph need not be served yet.
     """
     if (graph is None) == (definition_id is None):
         raise InvalidRequest("The target is a graph or a definition: give either graph or definitionId, not both.")

@@ -1,14 +1,13 @@
-"""JSON of errors, instants and metadata, as records store it. See `statewright.jsonable` for values."""
+"""JSON of errors and metadata, as records store it. See `statewright.jsonable` for values."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from statewright import errors
-from statewright.errors import StatewrightError
+from statewright.errors import StatewrightError, code_of
 from statewright.jsonable import as_json
 from statewright.runs import Json
 
@@ -26,12 +25,6 @@ def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Js
     return {**record, "details": as_json(details)} if details is not None else record
 
 
-def code_of(error: BaseException) -> str:
-    """Return the code of an error: its own if it has one, else the name of its class."""
-    code = getattr(error, "code", None)
-    return code if isinstance(code, str) and code else type(error).__name__
-
-
 def error_from_text(text: str) -> dict[str, Json]:
     """Return an error as stored in records, from its text `Class: message`."""
     name, _, message = text.partition(": ")
@@ -44,11 +37,6 @@ def error_from_text(text: str) -> dict[str, Json]:
 def _storable(text: str) -> str:
     """Return a text as stored in records: truncated, and without lone surrogates, which cannot be encoded."""
     return text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()
-
-
-def iso(instant: datetime) -> str:
-    """Return an instant in the API's format."""
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def entries_as_text(values: Mapping[str, Any]) -> dict[str, str]:

@@ -30,7 +30,7 @@ R = TypeVar("R", bound=Record)
 LARGEST_PAGE: Final = 100
 MOST_LABELS: Final = 50
 """Limit of tags and metadata entries in a filter, and of tags of a run."""
-GOING: Final = [status for status in RunStatus if status not in ENDED]
+UNFINISHED: Final = [status for status in RunStatus if status not in ENDED]
 """The statuses of runs that have not ended."""
 
 
@@ -85,7 +85,7 @@ class Records:
 def others_on_thread(run: Run) -> list[Condition]:
     """Return conditions for the other runs that use the thread of a run, or are queued for it."""
     same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
-    return [*same_thread, Condition("id", "!=", run.id), Condition("status", "in", GOING)]
+    return [*same_thread, Condition("id", "!=", run.id), Condition("status", "in", UNFINISHED)]
 
 
 def conditions_of(workspace_id: str, filters: RunFilter) -> list[Condition]:
@@ -114,5 +114,5 @@ async def load_if_claimed(ledger: Ledger, run: Run) -> Run | None:
 
 
 def guard_claim(run: Run) -> Change:
-    """Return a change that modifies nothing, and is refused if the run has another claim by now, or none."""
+    """Return a change that modifies nothing, and is refused unless the run still has the same claim."""
     return Absent(Run, [*where(id=run.id), Condition("claim", "!=", run.claim)])

@@ -1,7 +1,7 @@
-"""The shared dependencies of the service: storage, clock, settings, spending, hub, and how others are notified.
+"""The shared dependencies of the service: storage, clock, settings, spending, hub, and callbacks of other parts.
 
-Everything in the service is given this one context. It does not import the engine or the operations: what these offer
-to each other (waking the worker, the attempts of this process) is set by `Service` when it starts.
+Every part of the service receives this context. It imports neither the engine nor the operations: their callbacks
+(waking the worker, finding the attempts of this process) are set by `Service` when it starts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LogSource(Protocol):
 
 
 class StoppableAttempt(Protocol):
-    """An attempt of this process to advance a run, as far as operations control it."""
+    """An attempt of this process to advance a run, with the methods that operations call."""
 
     def pause(self) -> None:
         """Stop before the next superstep, and pause the run."""
@@ -122,7 +122,7 @@ class ServiceContext:
 
 
 def _makes_due(change: Change) -> bool:
-    """Return True if a change may make a run due: the run itself, or another one that it has blocked."""
+    """Return True if a change may make a run due, or unblocks another run."""
     match change:
         case Insert(Run()):
             return True

@@ -17,15 +17,15 @@ class ServiceSettings:
     look_every: float = 1.0
     """Seconds between polls for work that this process was not notified of."""
     drain: float = 20.0
-    """Seconds that steps under way have to end when the service is asked to stop; then they are cancelled, and other
-    workers do them again."""
+    """Seconds that running steps have to end when the service stops. Then they are cancelled, and other workers
+    execute them again."""
     durability: Literal["sync", "async"] = "sync"
     """The default durability of runs."""
     max_input: int = 1_000_000
-    """Bytes of JSON that the input of a run may have."""
+    """Limit of the input of a run, in bytes of JSON."""
     max_payload: int = 256_000
-    """Bytes of JSON that a signal, an answer or an event may have."""
+    """Limit of a signal, an answer or an event, in bytes of JSON."""
     max_output: int = 10_000_000
-    """Bytes of JSON that the result of a run may have; a run with a larger one has failed."""
+    """Limit of the result of a run, in bytes of JSON. A run with a larger result fails."""
     max_steps: int = 1000
     """The default limit of supersteps of a run."""

@@ -1,4 +1,7 @@
-"""Validation of request values: each function returns the value, or raises InvalidRequest."""
+"""Validation of request values: each function returns the valid value, or raises InvalidRequest.
+
+`subject` names the value in error messages, for example `The name of a schedule`.
+"""
 
 from __future__ import annotations
 
@@ -13,68 +16,70 @@ LONGEST_NAME: Final = 200
 """Characters."""
 
 
-def text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
+def text(value: Any, subject: str, *, max_length: int = LONGEST_NAME) -> str:
     """Validate a non-empty string that every database can store."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{what} must be a string, and is {kind_of(value, 'an object')}.")
-    if not value.strip() or len(value) > longest:
-        raise InvalidRequest(f"{what} must have 1 to {longest} characters that are not all blank; it has {len(value)}.")
+        raise InvalidRequest(f"{subject} must be a string, and is {kind_of(value, 'an object')}.")
+    if not value.strip() or len(value) > max_length:
+        raise InvalidRequest(
+            f"{subject} must have 1 to {max_length} characters that are not all blank; it has {len(value)}."
+        )
     if not value.isprintable():
-        raise InvalidRequest(f"{what} contains characters that are not printable: {value!r}. Remove them.")
+        raise InvalidRequest(f"{subject} contains characters that are not printable: {value!r}. Remove them.")
     return value
 
 
-def texts(values: Any, what: str) -> list[str]:
+def texts(values: Any, subject: str) -> list[str]:
     """Validate a list of strings, without duplicates."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidRequest(f"{what} must be a list of strings, and is {kind_of(values, 'an object')}.")
+        raise InvalidRequest(f"{subject} must be a list of strings, and is {kind_of(values, 'an object')}.")
     items = cast("Sequence[Any]", values)
-    return list(dict.fromkeys(text(item, f"{what}[{index}]") for index, item in enumerate(items)))
+    return list(dict.fromkeys(text(item, f"{subject}[{index}]") for index, item in enumerate(items)))
 
 
-def mapping(value: Any, what: str) -> dict[str, Any]:
+def mapping(value: Any, subject: str) -> dict[str, Any]:
     """Validate a map with string keys."""
     if not isinstance(value, Mapping):
-        raise InvalidRequest(f"{what} must be an object, and is {kind_of(value)}.")
+        raise InvalidRequest(f"{subject} must be an object, and is {kind_of(value)}.")
     items = cast("Mapping[Any, Any]", value).items()
-    return {text(key, f"A key of {what}"): item for key, item in items}
+    return {text(key, f"A key of {subject}"): item for key, item in items}
 
 
-def choice(value: Any, what: str, choices: Iterable[str]) -> str:
-    """Validate a choice from some words."""
+def choice(value: Any, subject: str, choices: Iterable[str]) -> str:
+    """Validate one of several words."""
     words = tuple(choices)
     if value not in words:
-        raise InvalidRequest(f"{what} cannot be {value!r}. {suggestion(str(value), words, noun='It may be')}")
+        raise InvalidRequest(f"{subject} cannot be {value!r}. {suggestion(str(value), words, noun='It may be')}")
     return value
 
 
-def flag(value: Any, what: str) -> bool:
+def flag(value: Any, subject: str) -> bool:
     """Validate a boolean."""
     if not isinstance(value, bool):
-        raise InvalidRequest(f"{what} must be true or false, not {value!r}.")
+        raise InvalidRequest(f"{subject} must be true or false, not {value!r}.")
     return value
 
 
-def number(value: Any, what: str, *, most: int = 1_000_000) -> int | None:
+def number(value: Any, subject: str, *, maximum: int = 1_000_000) -> int | None:
     """Validate a whole number from 1, or None for no limit."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise InvalidRequest(f"{what} must be a whole number from 1 to {most}, or none; it is {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
+        raise InvalidRequest(f"{subject} must be a whole number from 1 to {maximum}, or none; it is {value!r}.")
     return value
 
 
-def instant(value: Any, what: str) -> datetime:
+def instant(value: Any, subject: str) -> datetime:
     """Validate a datetime with a time zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
-        raise InvalidRequest(f"{what} must be a date and time with a time zone, not {value!r}.")
+        raise InvalidRequest(f"{subject} must be a date and time with a time zone, not {value!r}.")
     return value
 
 
-def known_fields(changes: Mapping[str, Any], fields: Iterable[str], what: str) -> None:
+def known_fields(changes: Mapping[str, Any], fields: Iterable[str], subject: str) -> None:
     """Refuse changes of unknown fields."""
     names = tuple(fields)
     for name in changes:
         if name not in names:
             advice = suggestion(str(name), names, noun="Fields")
-            raise InvalidRequest(f"{what} has no field {name!r} that can be changed. {advice}")
+            raise InvalidRequest(f"{subject} has no field {name!r} that can be changed. {advice}")

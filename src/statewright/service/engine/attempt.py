@@ -1,8 +1,8 @@
 """One worker's attempt to advance one run until it completes, waits, or is stopped.
 
 The graph runs on the event loop of the worker, with a checkpointer (`RunRecorder`) that writes the records of the run
-in the same transaction as each checkpoint. So the attempt itself writes only where the graph cannot: when the run could
-not be started, when a write was refused, or when the run ended without having been able to save how.
+in the same transaction as each checkpoint. So the attempt itself writes only what the graph cannot: that the run could
+not be started, that a write was refused, or that the run has ended without saving its outcome.
 
 Every write is guarded by the claim of the attempt. A refused write means that the run was cancelled, or belongs to
 another worker by now: the attempt ends, and changes nothing more.
@@ -46,7 +46,7 @@ _RETRY_AFTER: Final = timedelta(seconds=0.5)
 _MISSING_CODE_RETRY_AFTER: Final = timedelta(seconds=10)
 """Delay before the next attempt at a run whose graph is not served."""
 _PRECEDENCE: Final[Mapping[str, int]] = {"release": 0, "limit": 1, "pause": 2}
-"""The reasons to stop before the next superstep; a longer-lasting one replaces a shorter."""
+"""The reasons to stop before the next superstep, in ascending order: a reason replaces those of less duration."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,13 +89,13 @@ class RunAttempt:
         self._drain("pause")
 
     def release(self) -> None:
-        """Stop before the next superstep, and leave the run to another worker; at once if it only backs off."""
+        """Stop before the next superstep, or at once if all steps wait for a retry; another worker takes the run."""
         self._drain("release")
         if self._progress is not None and self._progress.steps.is_backing_off(self._context.now()):
             self.abandon()
 
     def abandon(self) -> None:
-        """Stop at once, and leave the run to another worker."""
+        """Stop at once; another worker takes the run."""
         self._cancel("release", "the service stops")
 
     def cancel(self) -> None:
@@ -111,15 +111,14 @@ class RunAttempt:
 
     def _drain(self, reason: Stopping) -> None:
         """Stop before the next superstep. A pause takes precedence: the run is paused even if its worker stops too."""
-        if self._stopping is None or (
-            _PRECEDENCE.get(self._stopping, 9) < _PRECEDENCE[reason] and not self._is_cancelled
-        ):
+        is_replaceable = self._stopping in _PRECEDENCE and not self._is_cancelled
+        if self._stopping is None or (is_replaceable and _PRECEDENCE[self._stopping] < _PRECEDENCE[reason]):
             self._stopping = reason
         self._share_stopping()
         self._control.request_drain(reason)
 
     def _cancel(self, reason: Stopping, message: str) -> None:
-        """Stop at once, for this reason rather than an earlier one; but a run that has timed out has failed."""
+        """Stop at once, for this reason instead of an earlier one, except a timeout: a run that is late has failed."""
         if self._stopping != "timeout":
             self._stopping = reason
         self._is_cancelled = True
@@ -152,7 +151,8 @@ class RunAttempt:
             await self._advance()
         except (RecordConflict, LeaseLost) as error:
             await self._handle_refused_write(error)
-        except (ThreadBusy, CheckpointConflict):  # perhaps an earlier attempt at this run whose end could not be saved
+        except (ThreadBusy, CheckpointConflict):
+            # Perhaps by an earlier attempt at this run, which could not release the thread.
             await ThreadTakeover(self._context, self._run).release_stale_lease()
             await self._postpone(self._context.now() + _RETRY_AFTER)
         except StorageUnavailable:
@@ -204,7 +204,7 @@ class RunAttempt:
                 deadline_timer.cancel()
 
     def _config(self) -> dict[str, Any]:
-        """Return the config of the run's nodes: its workspace, and how often it was retried on request."""
+        """Return the config of the run's nodes: its workspace, the number of its retries on request, and its labels."""
         retries = self._run.settings.get("retries", 0)
         configurable = {"workspace_id": self._run.workspace_id, "retry": retries}
         return {"configurable": configurable, "metadata": dict(self._run.metadata), "tags": list(self._run.tags)}
@@ -258,14 +258,14 @@ class RunAttempt:
         """Release the run until an instant."""
         progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
         try:
-            await self._write(progress.postpone(until, self._context.now()))
+            await self._write(progress.postpone_changes(until, self._context.now()))
         except RecordConflict:
             logger.info("Run %s was taken over or cancelled.", self.run_id)
         except StatewrightError:
             logger.exception("Run %s could not be released. Its worker retries with its next heartbeat.", self.run_id)
 
     async def _postpone_if_over_limit(self) -> bool:
-        """Postpone the run to the next day if its workspace has reached its spending limit. Signals are kept."""
+        """Postpone the run to the next day if its workspace has reached a spending limit. Return whether it has."""
         context, run = self._context, self._run
         self._limits = await context.spending.limits_of(run.workspace_id)
         if self._limits is None:
@@ -276,13 +276,13 @@ class RunAttempt:
             return False
         progress = Progress(replace(run, status=RunStatus.PENDING), NO_GRAPH)
         pauses = run.status is RunStatus.RUNNING
-        await self._write(progress.postpone_to_next_day(limit, context.now(), pauses=pauses))
+        await self._write(progress.next_day_changes(limit, context.now(), pauses=pauses))
         return True
 
     async def _postpone_missing_code(self, error: StatewrightError) -> None:
-        """Postpone a run whose graph, or something that its definition names, is not available in this process.
+        """Postpone a run whose graph, or a part of it, is not available in this process.
 
-        It was available when the run was started, so this is a fault of the deployment, and no reason for it to fail.
+        It was available when the run was started, so the deployment is at fault, and the run does not fail.
         """
         if self._is_late:
             await self._time_out(Progress(self._run, NO_GRAPH))
@@ -305,7 +305,7 @@ class RunAttempt:
 
     async def _fail_if_unsaved(self, progress: Progress, error: BaseException) -> None:
         """Fail a run that has ended without saving its outcome."""
-        if progress.rests and not progress.was_refused:
+        if progress.has_settled and not progress.was_refused:
             return
         current = await load_if_claimed(self._context.ledger, self._run)
         if current is not None:
@@ -315,7 +315,7 @@ class RunAttempt:
 
     async def _fail(self, progress: Progress, error: BaseException) -> None:
         self._configure(progress)
-        await self._write(progress.failed(error, self._context.now()))
+        await self._write(progress.failure_changes(error, self._context.now()))
 
     async def _write(self, changes: Sequence[Change]) -> None:
         await aresolve(self._context.ledger.write(changes))

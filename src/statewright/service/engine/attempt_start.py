@@ -1,8 +1,8 @@
-"""The start of an attempt: what the graph is called with, and the records from which its progress continues.
+"""The start of an attempt: the input of the graph, and the records from which its progress continues.
 
 There are three cases. A run that has not begun takes its thread over and starts from its input. A run that waits is
-resumed with the answers that have arrived; while there are none, it keeps waiting and the attempt is over. Any other
-run was interrupted by the end of its worker, and continues from its last checkpoint.
+resumed with the answers that have arrived; if there are none, it keeps waiting and the attempt is over. Any other run
+was interrupted by the end of its worker, and continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress
 from statewright.service.engine.thread_takeover import ThreadTakeover
 from statewright.service.engine.waits import (
-    Arrived,
-    arrived,
-    due_again,
-    find_unfit,
-    ignored_events,
+    Arrivals,
+    due_if_signalled,
+    find_invalid,
+    match_signals,
     next_due,
+    refusal_events,
     taken_changes,
 )
 
-_OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
+_OPEN_STEPS: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
 
 
 class AttemptStart(NamedTuple):
@@ -50,13 +50,13 @@ class AttemptPreparation:
         self._takeover = ThreadTakeover(context, run)
 
     async def prepare(self, graph: CompiledGraph) -> AttemptStart | None:
-        """Return how the attempt begins; None if the run keeps waiting."""
+        """Return the start of the attempt; None if the run keeps waiting."""
         run = self._run
         if not run.begun:
             self._report_queue_time()
             await self._takeover.take_over(graph)
             return AttemptStart(run.input if run.input is not None else {}, Progress(run, graph.graph))
-        open_steps = [*where(run_id=run.id), Condition("status", "in", _OPEN)]
+        open_steps = [*where(run_id=run.id), Condition("status", "in", _OPEN_STEPS)]
         steps = await aresolve(self._context.ledger.find(StepRun, open_steps))
         waits = await aresolve(self._context.ledger.find(Wait, where(run_id=run.id)))
         if run.status is RunStatus.WAITING:
@@ -66,7 +66,7 @@ class AttemptPreparation:
         inbox = await self._load_inbox()
         progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
         saved = await aresolve(self._saver.load(run.thread_id))
-        if saved is not None and saved.checkpoint.at_rest:  # the thread was completed from outside
+        if saved is not None and saved.checkpoint.at_rest:  # an edit from outside has completed the thread
             progress.values = saved.checkpoint.values
         return AttemptStart(None, progress)
 
@@ -79,19 +79,19 @@ class AttemptPreparation:
     async def _resume_waiting(
         self, graph: CompiledGraph, steps: Sequence[StepRun], waits: Sequence[Wait]
     ) -> AttemptStart | None:
-        """Return how a waiting run continues with what has arrived; None, after releasing it, if that is nothing."""
+        """Return the start with the answers that have arrived; release the run and return None if there are none."""
         run, now = self._run, self._context.now()
-        answers = arrived(waits, await self._load_inbox(), now)
-        await self._refuse_unfit(answers)
+        arrivals = match_signals(waits, await self._load_inbox(), now)
+        await self._refuse_invalid(arrivals)
         is_late = run.deadline_at is not None and run.deadline_at <= now
-        if not answers.ended and answers.refused:
-            await self._ignore(answers, next_due(waits, run.deadline_at))
+        if not arrivals.ended and arrivals.refused:
+            await self._release_refused(arrivals, next_due(waits, run.deadline_at))
             return None
-        if not answers.ended and not is_late:
+        if not arrivals.ended and not is_late:
             await self._release_waiting(next_due(waits, run.deadline_at))
             return None
-        command = cast("Any", Command)(resume=answers.answers)
-        progress = Progress(run, graph.graph, steps=steps, waits=waits, arrived=None if is_late else answers)
+        command = cast("Any", Command)(resume=arrivals.answers)
+        progress = Progress(run, graph.graph, steps=steps, waits=waits, arrivals=None if is_late else arrivals)
         return AttemptStart(command, progress)
 
     async def _load_inbox(self) -> Sequence[Signal]:
@@ -99,23 +99,23 @@ class AttemptPreparation:
         untaken = where(run_id=self._run.id, taken=False)
         return await aresolve(self._context.ledger.find(Signal, untaken, order=Order("created_at")))
 
-    async def _refuse_unfit(self, answers: Arrived) -> None:
-        """Keep the waits open whose answers do not have the required type."""
-        typed = [wait for wait in answers.ended if wait.schema is not None and wait.id in answers.signals]
+    async def _refuse_invalid(self, arrivals: Arrivals) -> None:
+        """Refuse the answers that do not have the type that their waits require."""
+        typed = [wait for wait in arrivals.ended if wait.schema is not None and wait.id in arrivals.signals]
         if not typed:
             return
         saved = await aresolve(self._saver.load(self._run.thread_id))
-        refused = find_unfit(saved, {wait.interrupt_id: answers.answers[wait.interrupt_id] for wait in typed})
+        refused = find_invalid(saved, {wait.interrupt_id: arrivals.answers[wait.interrupt_id] for wait in typed})
         for wait in typed:
             if wait.interrupt_id in refused:
-                answers.refuse(wait, refused[wait.interrupt_id])
+                arrivals.refuse(wait, refused[wait.interrupt_id])
 
-    async def _ignore(self, answers: Arrived, due: datetime | None) -> None:
-        """Record that only unfit signals have arrived, and release the run, which keeps waiting."""
+    async def _release_refused(self, arrivals: Arrivals, due: datetime | None) -> None:
+        """Record that all signals were refused, and release the run, which keeps waiting."""
         context, run, now = self._context, self._run, self._context.now()
         guard = [Condition("claim", "=", run.claim)]
-        advance = Advance(run.id, now, _released(due), ignored_events(answers), guard)
-        changes = [advance, *taken_changes(answers), *due_again(run.id, now)]
+        advance = Advance(run.id, now, _released(due), refusal_events(arrivals), guard)
+        changes = [advance, *taken_changes(arrivals), *due_if_signalled(run.id, now)]
         await aresolve(context.ledger.write(changes))
         context.publish(changes)
 
@@ -125,7 +125,7 @@ class AttemptPreparation:
         ledger = self._context.ledger
         try:
             await aresolve(ledger.write([Update(Run, self._run.id, _released(due), guard)]))
-        except RecordConflict:  # a signal arrived since the inbox was read: the run is due at once
+        except RecordConflict:  # a signal has arrived since the inbox was read: the run is due at once
             await aresolve(ledger.write([Update(Run, self._run.id, _released(self._context.now()), guard[:1])]))
 
 

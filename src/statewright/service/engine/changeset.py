@@ -1,4 +1,4 @@
-"""The changes that one write makes to the records of a run."""
+"""Collected changes to the records of a run, and the removal of secrets from them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ Redact = Callable[[Any], Any]
 
 @dataclass(slots=True)
 class ChangeSet:
-    """The changes that one write makes to the records of a run."""
+    """The changes that one write makes to the records of a run, collected while a commit is interpreted."""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])
+    """New values of the run, by column."""
     events: list[NewEvent] = field(default_factory=list[NewEvent])
     changes: list[Change] = field(default_factory=list[Change])
-    ends: list[Change] = field(default_factory=list[Change])
-    """Changes that must come after that of the run itself."""
+    """Changes of other records."""
+    final_changes: list[Change] = field(default_factory=list[Change])
+    """Changes that come after all others, such as those that end all open steps."""
     spent: DailySpending | None = None
     """The spending of the recorded model calls."""
 
     def add_event(self, kind: str, payload: Mapping[str, Json], step: StepRun | None = None) -> None:
-        named = {"stepName": step.name, **payload} if step is not None else payload
-        self.events.append(NewEvent(kind, named, step.id if step is not None else None))
+        """Add an event of the run, or of one of its steps."""
+        if step is None:
+            self.events.append(NewEvent(kind, payload, None))
+        else:
+            self.events.append(NewEvent(kind, {"stepName": step.name, **payload}, step.id))
 
     def spend(self, call: ModelCall) -> None:
         """Add a model call to the spending of its day."""
@@ -47,8 +52,8 @@ def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
             case Update(values=values):
                 change.values = _values_without(values, redact)
             case Announce():
-                outputs = {name: change.data[name] for name in ("output",) if name in change.data}
-                change.data = {**redact(change.data), **outputs}
+                output = {"output": change.data["output"]} if "output" in change.data else {}
+                change.data = {**redact(change.data), **output}
             case _:
                 pass
     return list(changes)

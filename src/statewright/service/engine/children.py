@@ -1,4 +1,8 @@
-"""Child runs: a run that a node starts is created in the transaction that saves the node's superstep."""
+"""Child runs: runs that nodes start.
+
+A child is created in the transaction that saves the result of its node. So a node that fails has started no run, and a
+node that is executed again finds the run that it has started before, by its id.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +55,11 @@ class ChildStarter:
             )
         if run_id in self._started:
             return
-        if self._read(run_id) is not None:  # it was started when the node was executed before
+        if self._read(run_id) is not None:  # an earlier execution of the node has started it
             if awaited:
-                self._progress.steps.add(work, self._report_again(run_id))
+                self._progress.steps.queue(work, self._report_again(run_id))
             return
-        wanted = StartRun(
+        request = StartRun(
             graph=graph,
             input=as_json(input),
             run_id=run_id,
@@ -65,22 +69,22 @@ class ChildStarter:
             on_busy="enqueue",
             **options,
         )
-        check_start(wanted, self._context.settings)
-        definition = drive(self._context.versions.requested(self._run.workspace_id, wanted))
-        _, changes = self._starter.build_run(self._run.workspace_id, wanted, definition, self._context.now())
-        self._started[run_id] = wanted
-        self._progress.steps.add(work, changes)
+        check_start(request, self._context.settings)
+        definition = drive(self._context.versions.requested(self._run.workspace_id, request))
+        _, changes = self._starter.build_run(self._run.workspace_id, request, definition, self._context.now())
+        self._started[run_id] = request
+        self._progress.steps.queue(work, changes)
 
     def differs(self, run_id: str, graph: str, input: Any) -> bool:  # noqa: A002
-        before = self._started.get(run_id) or self._read(run_id)
-        return before is not None and (before.graph, before.input) != (graph, as_json(input))
+        existing = self._started.get(run_id) or self._read(run_id)
+        return existing is not None and (existing.graph, existing.input) != (graph, as_json(input))
 
     def _read(self, run_id: str) -> Run | None:
         return resolve(self._context.ledger.get(Run, run_id))
 
     def _report_again(self, run_id: str) -> list[Change]:
         """Return the changes that report the current status of a child to the run, replacing earlier reports."""
-        before = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
-        reports = resolve(self._context.ledger.find(Signal, before))
+        untaken = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
+        reports = resolve(self._context.ledger.find(Signal, untaken))
         child = self._read(run_id)  # read last: an end in between is reported twice, but never lost
         return report_again(child, self._run.id, reports) if child is not None else []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
+from statewright.clock import iso
 from statewright.ids import digest
 from statewright.runs import (
     ENDED,
@@ -23,7 +24,6 @@ from statewright.runs import (
     UpdateAll,
 )
 from statewright.runtime import RUN_ENDED
-from statewright.service.context.jsonable import iso
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +61,37 @@ class Ending:
         return {**values, "claim": None, "worker_id": None, "due_at": None, "deadline_at": None}
 
     @staticmethod
-    def announcement(run: Run, kind: str, more: Mapping[str, Json], now: datetime) -> Announce:
+    def announcement(run: Run, kind: str, details: Mapping[str, Json], now: datetime) -> Announce:
         """Return the announcement of an event of a run to webhooks."""
         data = {"workflowRunId": run.id, "graph": run.graph, "definitionId": run.definition_id}
-        return Announce(run.workspace_id, kind, {**data, "metadata": run.metadata, **more}, now, run.id)
+        return Announce(run.workspace_id, kind, {**data, "metadata": run.metadata, **details}, now, run.id)
 
 
 def completion_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
     """Return the changes for the transaction in which a run ends: webhook messages, a signal to its parent."""
-    more = {"status": str(ending.status), "output": ending.output, "error": ending.error, "endedAt": iso(now)}
-    changes: list[Change] = [Ending.announcement(run, f"workflow.{ending.status}", more, now)]
+    details = {"status": str(ending.status), "output": ending.output, "error": ending.error, "endedAt": iso(now)}
+    changes: list[Change] = [Ending.announcement(run, f"workflow.{ending.status}", details, now)]
     if run.parent_id is not None and run.parent_waits:
         changes += report_to_parent(run, run.parent_id, ending, now)
     return changes
 
 
 def report_again(run: Run, parent_id: str, reports: Sequence[Signal]) -> list[Change]:
-    """Return the changes that report a run to a parent that starts to wait for it, replacing earlier reports."""
+    """Return the changes that report a run to a parent that starts to wait for it, replacing the earlier `reports`.
+
+    A run that has not ended is reported when it ends.
+    """
     changes: list[Change] = [Update(Signal, signal.id, {"taken": True}) for signal in reports]
     if run.status not in ENDED:
         return changes
-    again = report_to_parent(run, parent_id, Ending.of(run), getattr(run, f"{run.status}_at"))
-    same = [Condition("id", "=", signal.record.id) for signal in again if isinstance(signal, Insert)]
-    return [*changes, Delete(Signal, same), *again]
+    report = report_to_parent(run, parent_id, Ending.of(run), getattr(run, f"{run.status}_at"))
+    # The id of a report is derived from the end of the run, so the report may be stored already.
+    same_report = [Condition("id", "=", change.record.id) for change in report if isinstance(change, Insert)]
+    return [*changes, Delete(Signal, same_report), *report]
 
 
 def report_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) -> list[Change]:
-    """Return a signal for the run that waits for this one."""
+    """Return the changes that signal the end of a run to its parent, which may wait for it."""
     kind = f"{RUN_ENDED}{run.id}"
     payload = {"runId": run.id, "status": str(ending.status), "output": ending.output, "error": ending.error}
     # A run may fail, be retried, and end again: each end is reported.

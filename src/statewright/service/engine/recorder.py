@@ -53,18 +53,18 @@ class RunRecorder(Instrument):
         progress.steps.logs = context.logs
         self._lock = threading.Lock()
         self._unconfirmed: list[tuple[Any, ProgressSnapshot]] = []
-        """The writes made before the run has saved anything, each with the progress before it."""
+        """Writes in flight while the run has not saved anything, each with the progress before it."""
         self.progress = progress
 
     def __getattr__(self, name: str) -> Any:
         """Delegate everything else to the saver."""
         return getattr(self._saver, name)
 
-    def graph(self, app: CompiledGraph, **parts: Any) -> CompiledGraph:
-        """Return the graph with this recorder as its checkpointer."""
-        instruments = (*parts.pop("instruments", ()), self)
+    def graph(self, app: CompiledGraph, **services: Any) -> CompiledGraph:
+        """Return the graph with further services, and with this recorder as its checkpointer and an instrument."""
+        instruments = (*services.pop("instruments", ()), self)
         recorded = app.with_services(
-            checkpointer=cast("Checkpointer", self), clock=self._clock, instruments=instruments, **parts
+            checkpointer=cast("Checkpointer", self), clock=self._clock, instruments=instruments, **services
         )
         self.progress.output_of = recorded.program.output
         return recorded
@@ -80,9 +80,10 @@ class RunRecorder(Instrument):
     def _changes_of(self, commit: Commit) -> list[Change]:
         """Return the changes that follow from a commit.
 
-        Nested calls change no step, but their calls of models and tools are recorded, and the runs that they started.
+        A commit of a nested call changes no step. But its calls of models and tools are recorded, and so are the runs
+        that were started.
         """
-        is_recorded = not commit.line.namespace or _has_entries(commit.log) or self.progress.steps.has_added
+        is_recorded = not commit.line.namespace or _has_entries(commit.log) or self.progress.steps.has_queued
         return self.progress.commit_changes(commit) if is_recorded else []
 
     def save_results(
@@ -108,26 +109,26 @@ class RunRecorder(Instrument):
         return [*also, self._ledger.job(changes or [self._guard])]
 
     def _write(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:
-        """Write together with the changes of the run's records, and return the answer of the saver.
+        """Write together with the changes of the run's records, and return the result of the saver.
 
-        As long as the run has saved nothing, a refused write may be tried again: the thread has moved, and the run
-        reloads it. The progress is then restored, so that the next write includes these changes. Once something is
-        saved, a refusal ends the attempt.
+        As long as the run has saved nothing, a refused write may be repeated: the thread has moved, and the run reloads
+        it. Then the progress is restored, so that the next write includes these changes. Once something is saved, a
+        refusal ends the attempt.
         """
         with self._lock:
             self._undo_refused_writes()
             before = self.progress.snapshot() if not self.progress.has_written else None
             changes = changes_of()
             try:
-                answer = write(changes)
+                result = write(changes)
             except BaseException as error:
                 self._record_failure(error, changes)
                 if before is not None:
                     self.progress.restore(before)
                 raise
-            if before is not None and is_future(answer):
-                self._unconfirmed.append((answer, before))
-        return self._publish_when_saved(answer, changes)
+            if before is not None and is_future(result):
+                self._unconfirmed.append((result, before))
+        return self._publish_when_saved(result, changes)
 
     def _undo_refused_writes(self) -> None:
         """Restore the progress before the first unconfirmed write that was refused.
@@ -135,7 +136,7 @@ class RunRecorder(Instrument):
         Done before the next write and not in a callback: the run may receive the refusal before callbacks run.
         """
         refused = next(
-            (before for answer, before in self._unconfirmed if answer.done() and _error_of(answer) is not None), None
+            (before for result, before in self._unconfirmed if result.done() and _error_of(result) is not None), None
         )
         if refused is not None:
             self.progress.restore(refused)
@@ -143,16 +144,15 @@ class RunRecorder(Instrument):
         elif self.progress.has_written:
             self._unconfirmed.clear()
 
-    def _publish_when_saved(self, answer: Any, changes: Sequence[Change]) -> Any:
-        """Publish the changes once they are saved; return the answer."""
-        if is_future(answer):
-            answer.add_done_callback(lambda done: self._saved(done, changes))
+    def _publish_when_saved(self, result: Any, changes: Sequence[Change]) -> Any:
+        """Publish the changes once they are saved; return the result."""
+        if is_future(result):
+            result.add_done_callback(lambda future: self._conclude_write(_error_of(future), changes))
         else:
-            self._saved(None, changes)
-        return answer
+            self._conclude_write(None, changes)
+        return result
 
-    def _saved(self, done: Any, changes: Sequence[Change]) -> None:
-        error = _error_of(done) if done is not None else None
+    def _conclude_write(self, error: BaseException | None, changes: Sequence[Change]) -> None:
         if error is not None:
             self._record_failure(error, changes)
         elif changes:
@@ -165,7 +165,8 @@ class RunRecorder(Instrument):
     def _record_failure(self, error: BaseException, changes: Sequence[Change]) -> None:
         """Record that a write has failed. One without changes is refused only if the run belongs to another worker.
 
-        Then the run stops at once: if it was the write of a step, its node could catch the error, or be retried.
+        Then the run is stopped at once. The error alone might not stop it: it could be caught by the node whose step
+        was to be saved, or cause a retry.
         """
         if changes:
             self.progress.was_refused = True
@@ -175,7 +176,7 @@ class RunRecorder(Instrument):
     # -- as an instrument
 
     def wants_messages(self) -> bool:
-        return self._hub.is_heard(self.progress.run.id)
+        return self._hub.has_listeners(self.progress.run.id)
 
     def on_message(self, event: Event) -> None:
         self._publish_live("message", as_json(event.data), event)
@@ -196,9 +197,9 @@ class RunRecorder(Instrument):
             self.progress.steps.failures[event.task_id] = event.data[0]
 
 
-def _error_of(done: Any) -> BaseException | None:
+def _error_of(future: Any) -> BaseException | None:
     try:
-        done.result()
+        future.result()
     except BaseException as error:
         return error
     return None

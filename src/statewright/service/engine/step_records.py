@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from statewright.checkpoint import Interrupt, Task
+from statewright.clock import iso
 from statewright.events import Entry
 from statewright.graph import START, Graph
 from statewright.ids import digest
@@ -31,22 +32,22 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.service.context.jsonable import error_from_text, error_json, iso
+from statewright.service.context.jsonable import error_from_text, error_json
 from statewright.service.context.service_context import LogSource
 from statewright.service.engine.changeset import ChangeSet
 from statewright.service.engine.completion import Ending
 from statewright.service.engine.waits import approval_of, next_due, wait_id, wait_of
 
-_KIND: Final = "step_type"
+_STEP_TYPE: Final = "step_type"
 """The entry of a node's metadata with the type of the step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Added:
-    """Changes to write in the transaction that saves the first result of `work`."""
+class _QueuedChanges:
+    """Changes to write in the transaction that saves the first result of a task."""
 
-    work: Sequence[str]
-    """Ids of the step and its enclosing tasks, the innermost first."""
+    task_ids: Sequence[str]
+    """Ids of the task and its enclosing tasks, the innermost first; none if the changes wait for no task."""
     changes: Sequence[Change]
 
 
@@ -58,81 +59,97 @@ class StepsSnapshot:
     steps: dict[str, StepRun]
     reported: dict[str, dict[str, Json]]
     retries: dict[str, datetime]
-    added: Sequence[_Added]
+    queued: Sequence[_QueuedChanges]
 
 
 class StepRecords:
-    """The steps of a run and their waits, as known to the worker."""
+    """The steps of a run and their waits, as known to the worker.
+
+    Most methods take the change set of a write, and add to it the changes and events of the steps.
+    """
 
     def __init__(self, run: Run, graph: Graph, steps: Iterable[StepRun], waits: Iterable[Wait]) -> None:
         self._run = run
         self.logs: LogSource | None = None
         self.failures: dict[str, BaseException] = {}
-        """The errors of failed tasks, by task. Records store more of them than the thread does."""
+        """The errors of failed tasks, by task. The thread stores their text only, records more of them."""
         self.waits = {wait.interrupt_id: wait for wait in waits}
         """Open waits, by interrupt."""
         self.answered: Collection[str] = ()
-        """Interrupts with untaken answers, from before the run was retried."""
+        """Interrupts whose answers arrived before the run was retried, and were not handled yet."""
         self._types = {name: _type_of(node) for name, node in graph.nodes.items()}
         self._steps = {step.task_id: step for step in steps}
         self._reported: dict[str, dict[str, Json]] = {}
+        """Reports of tasks about their steps, such as the output."""
         self._retries: dict[str, datetime] = {}
         """The times at which failed tasks are retried."""
-        self._calls = self._log_parts = 0
-        self._added: list[_Added] = []
-        self._adding = threading.Lock()
+        self._call_count = self._log_count = 0
+        self._queued: list[_QueuedChanges] = []
+        self._queue_lock = threading.Lock()
 
-    def add(self, work: Sequence[str], changes: Sequence[Change]) -> None:
-        """Queue changes for the transaction that saves the first result of `work`. Thread-safe.
+    # -- changes queued by tasks
 
-        `work` holds task ids, the innermost first. Changes of unknown tasks go into the next transaction.
+    def queue(self, task_ids: Sequence[str], changes: Sequence[Change]) -> None:
+        """Queue changes for the transaction that saves the first result of a task. Thread-safe.
+
+        `task_ids` are those of the task and its enclosing tasks, the innermost first. If none of them has a step, the
+        changes go into the next transaction.
         """
-        with self._adding:
-            self._added.append(_Added(work if any(task_id in self._steps for task_id in work) else (), changes))
+        is_known = any(task_id in self._steps for task_id in task_ids)
+        with self._queue_lock:
+            self._queued.append(_QueuedChanges(task_ids if is_known else (), changes))
 
     @property
-    def has_added(self) -> bool:
+    def has_queued(self) -> bool:
         """True if any changes are queued."""
-        return bool(self._added)
+        return bool(self._queued)
 
-    def take_added(self, changeset: ChangeSet, saved: AbstractSet[str]) -> None:
-        """Move the queued changes of the saved task ids, and those of unknown tasks, into a change set."""
-        with self._adding:
-            taken = [added for added in self._added if not added.work or not saved.isdisjoint(added.work)]
-            self._added = [added for added in self._added if added not in taken]
-        for added in taken:
-            changeset.ends.extend(added.changes)
+    def take_queued(self, changeset: ChangeSet, saved: AbstractSet[str]) -> None:
+        """Move the queued changes of the saved task ids, and those that wait for no task, into a change set."""
+        with self._queue_lock:
+            due = [entry for entry in self._queued if not entry.task_ids or not saved.isdisjoint(entry.task_ids)]
+            self._queued = [entry for entry in self._queued if entry not in due]
+        for entry in due:
+            changeset.final_changes.extend(entry.changes)
+
+    # -- undoing refused writes
 
     def snapshot(self) -> StepsSnapshot:
         """Return the current records, for `restore`."""
-        with self._adding:
-            added = tuple(self._added)
+        with self._queue_lock:
+            queued = tuple(self._queued)
         steps = {task_id: replace(step) for task_id, step in self._steps.items()}
         reported = {task_id: dict(report) for task_id, report in self._reported.items()}
-        return StepsSnapshot(dict(self.waits), steps, reported, dict(self._retries), added)
+        return StepsSnapshot(dict(self.waits), steps, reported, dict(self._retries), queued)
 
     def restore(self, snapshot: StepsSnapshot) -> None:
-        """Return to a snapshot; changes that tasks have added since are kept."""
+        """Return to a snapshot; changes that tasks have queued since are kept."""
         self.waits, self._steps = snapshot.waits, snapshot.steps
         self._reported, self._retries = snapshot.reported, snapshot.retries
-        with self._adding:
-            since = [added for added in self._added if added not in snapshot.added]
-            self._added = [*snapshot.added, *since]
+        with self._queue_lock:
+            later = [entry for entry in self._queued if entry not in snapshot.queued]
+            self._queued = [*snapshot.queued, *later]
+
+    # -- questions about the run
 
     def is_backing_off(self, now: datetime) -> bool:
         """Return whether the run only waits until failed steps are retried."""
-        at_work = [step for step in self._steps.values() if step.status is StepStatus.RUNNING]
-        return bool(at_work) and all(self._retries.get(step.task_id, now) > now for step in at_work)
+        running = [step for step in self._steps.values() if step.status is StepStatus.RUNNING]
+        return bool(running) and all(self._retries.get(step.task_id, now) > now for step in running)
 
     def error_of(self, text: str) -> dict[str, Json]:
-        """Return the error that ended the run, with the step that raised it if that is known."""
+        """Return the error that ended the run, from its text, with the step that raised it if that is known."""
         for task_id, error in reversed(self.failures.items()):
             if text == f"{type(error).__name__}: {error}":
                 step = self._steps.get(task_id)
                 return error_json(error, step=step.name if step is not None else None)
         return error_from_text(text)
 
-    # -- begun, and going on
+    def step_of(self, wait: Wait) -> StepRun | None:
+        """Return the step that a wait belongs to; None if it is unknown."""
+        return next((step for step in self._steps.values() if step.id == wait.step_id), None)
+
+    # -- the life of a step
 
     def begin_due(self, changeset: ChangeSet, now: datetime) -> None:
         """Begin the steps that were pending when the run was stopped."""
@@ -140,7 +157,7 @@ class StepRecords:
             self._begin_if_due(changeset, step, now)
 
     def _begin_if_due(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
-        """Begin a step that was due when the run was to stop; it may have begun all the same, just before that."""
+        """Begin a step that is pending, because the run was to stop before it: the run continues, or had begun it."""
         if step.status is not StepStatus.PENDING:
             return
         step.status, step.started_at = StepStatus.RUNNING, now
@@ -149,14 +166,11 @@ class StepRecords:
 
     def wake(self, changeset: ChangeSet) -> None:
         """Set steps without open waits back to running."""
-        still = {wait.step_id for wait in self.waits.values()}
+        waiting = {wait.step_id for wait in self.waits.values()}
         for step in self._steps.values():
-            if step.status is StepStatus.WAITING and step.id not in still:
+            if step.status is StepStatus.WAITING and step.id not in waiting:
                 step.status = StepStatus.RUNNING
                 changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "wait_until": None}))
-
-    def step_of(self, wait: Wait) -> StepRun | None:
-        return next((step for step in self._steps.values() if step.id == wait.step_id), None)
 
     def start(
         self,
@@ -168,7 +182,7 @@ class StepRecords:
         halts: bool,
         done: Collection[str] = (),
     ) -> None:
-        """Open a step for each task that has none; a task in `done` keeps the step it completed."""
+        """Open a step for each task that has none, pending if the run `halts`; a task in `done` keeps its old step."""
         for position, task in enumerate(tasks):
             if task.id in self._steps or task.id in done:
                 continue
@@ -193,18 +207,19 @@ class StepRecords:
         return step
 
     def complete(self, changeset: ChangeSet, task: Task, now: datetime) -> None:
+        """Complete the step of a task, once, and record the steps that it has skipped."""
         step = self._steps.get(task.id)
         if task.node == START or step is None or step.status is StepStatus.COMPLETED:
             return
         self._begin_if_due(changeset, step, now)
         self._keep_logs(changeset, step, now)
-        self.take_added(changeset, {task.id})
+        self.take_queued(changeset, {task.id})
         report = self._reported.pop(task.id, {})
         step.status, step.completed_at, step.output = StepStatus.COMPLETED, now, report.get("output")
         values = {"status": step.status, "completed_at": now, "output": step.output, "error": None}
         changeset.changes.append(Update(StepRun, step.id, values))
-        took = (now - step.started_at).total_seconds() * 1000 if step.started_at is not None else 0
-        changeset.add_event("STEP_COMPLETED", {"durationMs": round(took)}, step)
+        seconds = (now - step.started_at).total_seconds() if step.started_at is not None else 0
+        changeset.add_event("STEP_COMPLETED", {"durationMs": round(seconds * 1000)}, step)
         for name in report.get("skipped", ()):
             self._skip(changeset, str(name), step, now)
 
@@ -225,6 +240,7 @@ class StepRecords:
         changeset.add_event("STEP_SKIPPED", {"by": by.name}, skipped)
 
     def retry(self, changeset: ChangeSet, task_id: str, failed: int, due: datetime, now: datetime) -> None:
+        """Record that attempt number `failed` of a task has failed, and when the next one is due."""
         step = self._steps.get(task_id)
         if step is None:
             return
@@ -238,6 +254,7 @@ class StepRecords:
         changeset.add_event("STEP_RETRY_SCHEDULED", {"attempt": step.attempt, "at": iso(due)}, step)
 
     def fail(self, changeset: ChangeSet, task_id: str, text: str, now: datetime) -> None:
+        """Fail the step of a task, with the text of its error."""
         step = self._steps.get(task_id)
         if step is None:
             return
@@ -253,14 +270,14 @@ class StepRecords:
         lines = self.logs.take(step.task_id) if self.logs is not None else ()
         if not lines:
             return
-        self._log_parts += 1
+        self._log_count += 1
         log = StepLog(
-            id=f"{digest('log', self._run.id, self._run.claim)}{self._log_parts:x}",
+            id=f"{digest('log', self._run.id, self._run.claim)}{self._log_count:x}",
             run_id=self._run.id,
             step_id=step.id,
             step_name=step.name,
             attempt=step.attempt,
-            number=self._log_parts,
+            number=self._log_count,
             lines=list(lines),
             created_at=now,
         )
@@ -278,7 +295,7 @@ class StepRecords:
             return
         self._begin_if_due(changeset, step, now)
         self._keep_logs(changeset, step, now)
-        self.take_added(changeset, {task_id})
+        self.take_queued(changeset, {task_id})
         for question in new:
             wait = self.waits[question.id] = wait_of(self._run, step, question, now)
             changeset.changes.append(Insert(wait))
@@ -304,25 +321,26 @@ class StepRecords:
             changeset.add_event("APPROVAL_REQUESTED", request, step)
             changeset.changes.append(Ending.announcement(self._run, "approval.requested", request, wait.created_at))
 
-    # -- what tasks have noted
+    # -- entries of the log
 
-    def note(self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
+    def record_entries(self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
+        """Record the calls of models and tools, changed questions, and reports of tasks about their steps."""
         for kind, _, node, task_id, data in entries:
             if kind == "model_called":
-                self._note_model_call(changeset, node, task_id, data, now)
+                self._record_model_call(changeset, node, task_id, data, now)
             elif kind == "tool_called":
                 changeset.events.append(NewEvent("TOOL_CALLED", as_json(data), self._step_id(task_id)))
             elif kind == "question_changed":
-                self._note_changed_question(changeset, task_id, data)
+                self._record_changed_question(changeset, task_id, data)
             elif kind == "step_reported" and task_id is not None:
-                self._note_report(changeset, task_id, data)
+                self._record_report(changeset, task_id, data)
 
-    def _note_changed_question(self, changeset: ChangeSet, task_id: str | None, data: Mapping[str, Any]) -> None:
+    def _record_changed_question(self, changeset: ChangeSet, task_id: str | None, data: Mapping[str, Any]) -> None:
         step = self._steps.get(task_id) if task_id is not None else None
         texts = {"asked": as_json(data["before"]), "asksNow": as_json(data["now"])}
         changeset.add_event("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **texts}, step)
 
-    def _note_report(self, changeset: ChangeSet, task_id: str, data: Mapping[str, Any]) -> None:
+    def _record_report(self, changeset: ChangeSet, task_id: str, data: Mapping[str, Any]) -> None:
         event = data.get("event")
         if event is not None:
             step = self._steps.get(task_id)
@@ -331,13 +349,13 @@ class StepRecords:
         if report:
             self._reported.setdefault(task_id, {}).update(as_json(report))
 
-    def _note_model_call(
+    def _record_model_call(
         self, changeset: ChangeSet, node: str | None, task_id: str | None, data: Mapping[str, Any], now: datetime
     ) -> None:
-        self._calls += 1
+        self._call_count += 1
         step_id = self._step_id(task_id)
         call = ModelCall(
-            id=f"{digest('call', self._run.id, self._run.claim)}{self._calls:x}",
+            id=f"{digest('call', self._run.id, self._run.claim)}{self._call_count:x}",
             run_id=self._run.id,
             workspace_id=self._run.workspace_id,
             step_id=step_id,
@@ -367,4 +385,4 @@ class StepRecords:
 
 
 def _type_of(node: Any) -> str:
-    return node.metadata.get(_KIND) or ("subgraph" if node.is_subgraph else "node")
+    return node.metadata.get(_STEP_TYPE) or ("subgraph" if node.is_subgraph else "node")

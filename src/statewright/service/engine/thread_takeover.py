@@ -1,4 +1,4 @@
-"""Taking a thread over from its holder: a run that was cancelled for this one, or an attempt without its claim.
+"""Takeover of a thread from its holder: a run that was cancelled for this one, or an attempt that has lost its claim.
 
 A run on a busy thread may be started with `on_busy="interrupt"` or `"rollback"`: the runs that have the thread are
 cancelled, and the new run continues from their last checkpoint, or from the one before them. The cancelled attempt may
@@ -64,7 +64,7 @@ class ThreadTakeover:
             await aresolve(self._saver.renew(thread_id, release))
 
     async def _has_lost_claim(self, holder: str) -> bool:
-        """Return True if the run that holds the thread does so through an attempt other than its present one."""
+        """Return True if the thread is held by an attempt that has no claim any more; `holder` is the id of its run."""
         ledger = self._context.ledger
         if holder == self._run.id:
             return await load_if_claimed(ledger, self._run) is not None

@@ -1,4 +1,4 @@
-"""Waits of tasks, and the matching of arrived signals with them."""
+"""The waits of a run, and the matching of arrived signals with them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wait_id(run_id: str, interrupt_id: str) -> str:
 
 
 def wait_of(run: Run, step: StepRun, interrupt: Interrupt, now: datetime) -> Wait:
-    """Return the record of a question."""
+    """Return the record of an interrupt for which a step waits."""
     return Wait(
         id=wait_id(run.id, interrupt.id),
         run_id=run.id,
@@ -57,7 +57,7 @@ def wait_of(run: Run, step: StepRun, interrupt: Interrupt, now: datetime) -> Wai
 
 
 def approval_of(wait: Wait) -> Approval | None:
-    """Return the request that a question is, if it asks for an approval."""
+    """Return the approval that a wait requests; None if it requests none."""
     question: Any = wait.value
     if not isinstance(question, Mapping) or cast("Mapping[str, Any]", question).get("type") != APPROVAL:
         return None
@@ -77,7 +77,7 @@ def approval_of(wait: Wait) -> Approval | None:
 
 
 def only_end_of(wait: Wait) -> str | None:
-    """Return the only thing that ends a wait, for error messages; None for questions and events, which take answers."""
+    """Return what alone ends a wait, for error messages; None for questions and events, which take answers."""
     if wait.kind == "timer":
         return "the time"
     if wait.event is not None and wait.event.startswith(RUN_ENDED):
@@ -86,29 +86,27 @@ def only_end_of(wait: Wait) -> str | None:
 
 
 @dataclass(slots=True)
-class Arrived:
-    """The signals and timeouts that have arrived for the open waits of a run."""
+class Arrivals:
+    """The signals that have arrived for the open waits of a run, and the waits that have timed out."""
 
     answers: dict[str, Json] = field(default_factory=dict[str, Json])
     """By interrupt."""
     ended: list[Wait] = field(default_factory=list[Wait])
-    """Waits that are over."""
+    """Waits that were answered, or have timed out."""
     signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
     """Signals by wait; waits that timed out have none."""
-    lapsed: list[Wait] = field(default_factory=list[Wait])
-    """Waits that timed out."""
     refused: list[tuple[Signal, str]] = field(default_factory=list[tuple[Signal, str]])
     """Signals whose payload was refused, with the reason."""
 
-    def refuse(self, wait: Wait, why: str) -> None:
-        """Keep a wait open, because its answer was refused."""
+    def refuse(self, wait: Wait, reason: str) -> None:
+        """Refuse the signal that has arrived for a wait, which stays open."""
         self.ended.remove(wait)
         del self.answers[wait.interrupt_id]
-        self.refused.append((self.signals.pop(wait.id), why))
+        self.refused.append((self.signals.pop(wait.id), reason))
 
 
-def find_unfit(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
-    """Return the answers that do not have the type that their question asks for, by interrupt, and why."""
+def find_invalid(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
+    """Return the reasons for which answers do not have the type that their questions require, by interrupt."""
     open_questions = saved.pending.open if saved is not None else ()
     refused: dict[str, str] = {}
     for interrupt_id, value in answers.items():
@@ -119,16 +117,16 @@ def find_unfit(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> di
     return refused
 
 
-def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Arrived:
+def match_signals(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Arrivals:
     """Match the signals of an inbox, the oldest first, with open waits; waits that are due have timed out.
 
-    One signal goes to every wait for its type, since they are one question to the world; where a signal and the end of
-    a wait have both come, the signal wins.
+    A signal is delivered to every wait for its type. If a wait that is due has a signal, the signal wins.
     """
-    arrivals, signals = Arrived(), list(inbox)
+    arrivals, signals = Arrivals(), list(inbox)
     for wait in waits:
         matching = [signal for signal in signals if matches(signal, wait)]
-        # A signal addressed to this wait was accepted as its answer, so it came first, whatever the clocks say.
+        # An answer addressed to this wait was accepted while there was no other signal, so it came first, whatever
+        # the clocks of their processes say.
         addressed = (signal for signal in matching if signal.interrupt_id is not None)
         signal = next(addressed, matching[0] if matching else None)
         if signal is not None:
@@ -137,7 +135,6 @@ def arrived(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Ar
             arrivals.ended.append(wait)
         elif wait.due_at is not None and wait.due_at <= now:
             arrivals.answers[wait.interrupt_id] = TIMED_OUT
-            arrivals.lapsed.append(wait)
             arrivals.ended.append(wait)
     return arrivals
 
@@ -150,27 +147,27 @@ def matches(signal: Signal, wait: Wait) -> bool:
 
 
 def next_due(waits: Iterable[Wait], deadline: datetime | None) -> datetime | None:
-    """Return when a waiting run is due by itself: its first timeout, or its deadline."""
-    instants = [wait.due_at for wait in waits if wait.due_at is not None]
-    return min([*instants, *([deadline] if deadline is not None else [])], default=None)
+    """Return the time at which a waiting run is due without a signal: the first timeout of a wait, or its deadline."""
+    times = (*(wait.due_at for wait in waits), deadline)
+    return min((time for time in times if time is not None), default=None)
 
 
-def ignored_events(arrivals: Arrived) -> list[NewEvent]:
+def refusal_events(arrivals: Arrivals) -> list[NewEvent]:
     """Return the events for signals whose payload was refused."""
     return [
-        NewEvent("SIGNAL_IGNORED", {"signalType": signal.type, "signalId": signal.key, "reason": why})
-        for signal, why in arrivals.refused
+        NewEvent("SIGNAL_IGNORED", {"signalType": signal.type, "signalId": signal.key, "reason": reason})
+        for signal, reason in arrivals.refused
     ]
 
 
-def taken_changes(arrivals: Arrived) -> list[Change]:
-    """Return the changes that remove handled signals from the inbox; a refused answer may be sent again."""
+def taken_changes(arrivals: Arrivals) -> list[Change]:
+    """Return the changes that remove handled signals from the inbox; refused ones lose their key, to be sent again."""
     refused = [Update(Signal, signal.id, {"taken": True, "key": None}) for signal, _ in arrivals.refused]
     signal_ids = {signal.id for signal in arrivals.signals.values()}
     return [*refused, *(Update(Signal, signal_id, {"taken": True}) for signal_id in signal_ids)]
 
 
-def due_again(run_id: str, now: datetime) -> list[Change]:
-    """Return the change that makes a run due at once if signals have arrived that were not handled yet."""
-    early = Among(Signal, "run_id", where(run_id=run_id, taken=False))
-    return [UpdateAll(Run, [Condition("id", "=", run_id), Condition("id", "in", early)], {"due_at": now})]
+def due_if_signalled(run_id: str, now: datetime) -> list[Change]:
+    """Return the change that makes a run due at once if its inbox holds signals."""
+    has_signal = Condition("id", "in", Among(Signal, "run_id", where(run_id=run_id, taken=False)))
+    return [UpdateAll(Run, [Condition("id", "=", run_id), has_signal], {"due_at": now})]

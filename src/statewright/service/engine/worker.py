@@ -14,7 +14,7 @@ Two rules keep a run from being executed by two workers that are both alive:
 
 A claim may outlive its attempt: the database could not be written when the attempt ended, or a claim was saved and its
 answer was lost. No other worker touches such a run while this one lives, so with each heartbeat the worker releases the
-runs that it has claimed without an attempt. Claims in flight look the same; `_Claiming` distinguishes them.
+runs that it has claimed and does not advance. Claims in flight look the same; `_ClaimInFlight` distinguishes them.
 """
 
 from __future__ import annotations
@@ -43,48 +43,51 @@ from statewright.runs import (
     NewEvent,
     Order,
     Run,
-    RunStatus,
     Update,
     Worker,
     where,
 )
-from statewright.service.background.loop_thread import CANCELLING
+from statewright.service.background.loop_thread import CANCEL_TIMEOUT
 from statewright.service.context.settings import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
 
 logger = logging.getLogger("statewright.service")
-_AT_WORK: Final = (RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING)
-Attempting = Callable[[Run], RunAttempt]
+_MAX_CLAIMED: Final = 50
+"""Runs that one query claims."""
+_BATCH_SIZE: Final = 200
+"""Runs that one query reads."""
+AttemptFactory = Callable[[Run], RunAttempt]
 
 
-class _Claiming:
-    """A claim in flight from the ledger to this worker. Compared by identity."""
+class _ClaimInFlight:
+    """A claim that the ledger may have stored, and that this worker does not know of yet. Compared by identity."""
 
 
 class RunWorker:
     """Advances runs on the event loop that `work` is called on."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, settings: ServiceSettings, attempting: Attempting) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, settings: ServiceSettings, new_attempt: AttemptFactory) -> None:
         self.id = f"wrk_{draw_run_id()}"
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
-        self._attempting = attempting
-        self._at_work: dict[asyncio.Task[None], RunAttempt] = {}
+        self._new_attempt = new_attempt
+        self._attempts: dict[asyncio.Task[None], RunAttempt] = {}
         self._by_run: dict[str, RunAttempt] = {}
         """The newest attempt at each run; one may begin before the previous has ended."""
-        self._started: list[Run] = []
-        self._reserved = 0
+        self._reserved_runs: list[Run] = []
+        """Runs that were claimed with reserved capacity, and have not begun."""
+        self._reserved_capacity = 0
         """Capacity reserved for runs that are being claimed."""
-        self._reserving = threading.Lock()
-        self._claiming: set[_Claiming] = set()
-        """Claims in flight: the ledger may have stored them before this worker knows of them."""
-        self._unattended: dict[tuple[str, str | None], frozenset[_Claiming]] = {}
+        self._claims_in_flight: set[_ClaimInFlight] = set()
+        self._lock = threading.Lock()
+        """Guards the reservations and the claims in flight."""
+        self._unattended: dict[tuple[str, str | None], frozenset[_ClaimInFlight]] = {}
         """Runs, by id and claim, without an attempt at the last heartbeat, each with the claims in flight then."""
         self._has_stopped_claiming = asyncio.Event()
-        self._is_known = False
+        self._is_registered = False
         """True if the worker is registered, as far as it knows."""
-        self._beating: asyncio.Task[None] | None = None
+        self._heartbeats: asyncio.Task[None] | None = None
         self._has_drained = asyncio.Event()
         self._bell = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -96,35 +99,38 @@ class RunWorker:
 
     @property
     def has_room(self) -> bool:
-        """True if it could begin with one more run now."""
-        return self._is_known and not self._draining and self._room > 0
+        """True if it can begin one more run now."""
+        return self._is_registered and not self._draining and self._room > 0
 
     @property
     def is_full(self) -> bool:
-        """True if it begins no other run before one of its own has ended."""
-        return self._draining or len(self._at_work) >= self._settings.capacity
+        """True if it cannot begin another run before one of its own has ended."""
+        return self._draining or len(self._attempts) >= self._settings.capacity
 
     @property
     def _room(self) -> int:
-        return self._settings.capacity - len(self._at_work) - len(self._started) - self._reserved
+        return self._settings.capacity - len(self._attempts) - len(self._reserved_runs) - self._reserved_capacity
 
-    def promise(self) -> _Claiming | None:
-        """Reserve capacity for a run that is about to be claimed for this worker; None if there is none."""
-        with self._reserving:
+    def reserve(self) -> _ClaimInFlight | None:
+        """Reserve capacity for a run that is about to be claimed for this worker; None if there is none.
+
+        The reservation must be passed to `settle`.
+        """
+        with self._lock:
             if not self.has_room:
                 return None
-            self._reserved += 1
-            promise = _Claiming()
-            self._claiming.add(promise)
-            return promise
+            self._reserved_capacity += 1
+            reservation = _ClaimInFlight()
+            self._claims_in_flight.add(reservation)
+            return reservation
 
-    def take(self, promise: _Claiming, run: Run | None) -> None:
-        """Begin the run for which capacity was reserved; None returns the capacity."""
-        with self._reserving:
-            self._reserved -= 1
-            self._claiming.discard(promise)
+    def settle(self, reservation: _ClaimInFlight, run: Run | None) -> None:
+        """Begin the run for which capacity was reserved, or free the capacity if the run is None."""
+        with self._lock:
+            self._reserved_capacity -= 1
+            self._claims_in_flight.discard(reservation)
             if run is not None:
-                self._started.append(run)
+                self._reserved_runs.append(run)
         self.ring()
 
     def ring(self) -> None:
@@ -142,63 +148,64 @@ class RunWorker:
     @property
     def at_work(self) -> int:
         """Number of runs that the worker is advancing."""
-        return len(self._at_work)
+        return len(self._attempts)
 
-    # -- working
+    # -- claiming and advancing runs
 
     async def work(self) -> None:
         """Claim runs and advance them until `drain` is called."""
         self._loop = asyncio.get_running_loop()
         try:
             await self._register_with_retries()
-            self._beating = asyncio.create_task(self._beat())
-            await self._take_runs()
+            self._heartbeats = asyncio.create_task(self._send_heartbeats())
+            await self._advance_runs()
             self._has_stopped_claiming.set()
             await self._has_drained.wait()  # until then it has runs at work, and its lease must not expire
         finally:
             self._has_stopped_claiming.set()
-            await self._stop_beating()
+            await self._stop_heartbeats()
 
-    async def _stop_beating(self) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
+    async def _stop_heartbeats(self) -> None:
+        if self._heartbeats is not None:
+            self._heartbeats.cancel()
+            await asyncio.gather(self._heartbeats, return_exceptions=True)
 
-    async def _take_runs(self) -> None:
+    async def _advance_runs(self) -> None:
         while not self._draining:
             self._bell.clear()
-            await self._begin_started()
-            await self._take_due()
-            await self._rest()
+            await self._begin_reserved()
+            await self._begin_due()
+            await self._wait_for_work()
 
-    async def _begin_started(self) -> None:
-        batch = tuple(self._started)
+    async def _begin_reserved(self) -> None:
+        batch = tuple(self._reserved_runs)
         if not batch:
             return
         has_lease = await self._ensure_lease()
-        with self._reserving:  # others may have added runs meanwhile
-            del self._started[: len(batch)]
+        with self._lock:  # others may have added runs meanwhile
+            del self._reserved_runs[: len(batch)]
         if has_lease:
             for run in batch:
                 self._begin(run)
 
-    async def _take_due(self) -> None:
-        while self._is_known and self._room > 0 and not self._draining:
-            claiming = _Claiming()
-            with self._reserving:  # until they are at work
-                wanted = min(self._room, max(1, self._room // 2), 50)  # runs that are started now find room too
-                self._reserved += wanted
-                self._claiming.add(claiming)
-            runs = await self._claimed(wanted) if wanted > 0 else ()
+    async def _begin_due(self) -> None:
+        while self._is_registered and self._room > 0 and not self._draining:
+            claim = _ClaimInFlight()
+            with self._lock:
+                # Half of the capacity is left for runs that this process starts meanwhile; see `reserve`.
+                limit = min(self._room, max(1, self._room // 2), _MAX_CLAIMED)
+                self._reserved_capacity += limit
+                self._claims_in_flight.add(claim)
+            runs = await self._claim(limit) if limit > 0 else ()
             for run in runs:
                 self._begin(run)
-            with self._reserving:
-                self._reserved -= wanted
-                self._claiming.discard(claiming)
+            with self._lock:  # only now that they count as attempts
+                self._reserved_capacity -= limit
+                self._claims_in_flight.discard(claim)
             if not runs:
                 return
 
-    async def _claimed(self, limit: int) -> Sequence[Run]:
+    async def _claim(self, limit: int) -> Sequence[Run]:
         try:
             runs = await aresolve(self._ledger.claim(self.id, self._clock.now(), limit))
         except Exception:
@@ -207,15 +214,15 @@ class RunWorker:
         return runs if runs and await self._ensure_lease() else ()
 
     async def _ensure_lease(self) -> bool:
-        """Return whether the worker's lease is valid, after renewing it or registering again if necessary.
+        """Renew the lease or register again if necessary. Return whether the lease is valid.
 
-        To be called between claiming runs and beginning them. Runs that are not begun because the lease could not be
-        checked are released with the next heartbeat.
+        Called between claiming runs and beginning them. Runs that are not begun because the lease could not be checked
+        are released with the next heartbeat.
         """
         try:
             record = await aresolve(self._ledger.get(Worker, self.id))
             # The time is read last: the process may have been suspended at any step before.
-            if record is None or record.until <= self._clock.now() + timedelta(seconds=self._beat_every):
+            if record is None or record.until <= self._clock.now() + timedelta(seconds=self._heartbeat_interval):
                 await self._renew_lease()
         except Exception:
             logger.exception("The worker's lease could not be checked. The runs that it has claimed are released.")
@@ -223,30 +230,30 @@ class RunWorker:
         return True
 
     def _begin(self, run: Run) -> None:
-        attempt = self._attempting(run)
+        attempt = self._new_attempt(run)
         task = asyncio.create_task(attempt.advance(), name=f"run {run.id}")
-        self._at_work[task] = self._by_run[run.id] = attempt
-        task.add_done_callback(self._ended)
+        self._attempts[task] = self._by_run[run.id] = attempt
+        task.add_done_callback(self._on_attempt_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        attempt = self._at_work.pop(task)
+    def _on_attempt_done(self, task: asyncio.Task[None]) -> None:
+        attempt = self._attempts.pop(task)
         if self._by_run.get(attempt.run_id) is attempt:
             del self._by_run[attempt.run_id]
         if not task.cancelled() and task.exception() is not None:
             logger.error("Run %s could not be advanced.", attempt.run_id, exc_info=task.exception())
-        if self._has_blocked_runs or len(self._at_work) + 1 >= self._settings.capacity:
+        if self._has_blocked_runs or len(self._attempts) + 1 >= self._settings.capacity:
             self._bell.set()
 
-    async def _rest(self) -> None:
+    async def _wait_for_work(self) -> None:
         """Wait until the worker is woken, the next run is due, or it is time to poll."""
-        seconds = min(await self._until_due(), self._settings.look_every)
-        if seconds <= 0 or self._started:
+        seconds = min(await self._seconds_until_due(), self._settings.look_every)
+        if seconds <= 0 or self._reserved_runs:
             return
         timer = self._clock.call_later(seconds, self.ring)
         await self._bell.wait()
         timer.cancel()
 
-    async def _until_due(self) -> float:
+    async def _seconds_until_due(self) -> float:
         unclaimed = [Condition("claim", "=", None), Condition("due_at", "!=", None)]
         try:
             next_runs = await aresolve(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
@@ -259,10 +266,10 @@ class RunWorker:
             return self._settings.look_every
         return (due - now).total_seconds()
 
-    # -- living
+    # -- registration and heartbeats
 
     async def _register_with_retries(self) -> None:
-        """Register, with retries: without its record no worker would take over the runs of this one."""
+        """Register, with retries: without the record, other workers would not take over the runs of this one."""
         while not self._draining:
             self._bell.clear()
             try:
@@ -274,7 +281,7 @@ class RunWorker:
             else:
                 return
             timer = self._clock.call_later(self._settings.look_every, self.ring)
-            await self._bell.wait()  # drain() rings it too
+            await self._bell.wait()  # `drain` sets it too
             timer.cancel()
 
     async def _register(self, now: datetime) -> None:
@@ -288,29 +295,30 @@ class RunWorker:
             until=now + timedelta(seconds=self._settings.lease),
             started_at=now,
         )
-        with suppress(DuplicateRecord):  # it was written before, and the answer was lost: the next beat prolongs it
+        # If the record exists, it was written by an earlier try whose response was lost. The next heartbeat renews it.
+        with suppress(DuplicateRecord):
             await aresolve(self._ledger.write([Insert(record)]))
-        self._is_known = True
+        self._is_registered = True
         self._bell.set()
 
     @property
-    def _beat_every(self) -> float:
+    def _heartbeat_interval(self) -> float:
         """Seconds between heartbeats."""
         return self._settings.lease / 3
 
-    async def _beat(self) -> None:
-        """Renew the lease, take over from lost workers, and check the records of claimed runs, in a loop."""
-        seconds = self._beat_every
+    async def _send_heartbeats(self) -> None:
+        """Renew the lease, release the runs of lost workers, and check the claimed runs, in a loop."""
+        seconds = self._heartbeat_interval
         while True:
-            await self._pause(seconds)
-            seconds = self._beat_every
+            await self._sleep(seconds)
+            seconds = self._heartbeat_interval
             try:
                 await self._renew_lease()
                 await self._release_lost_workers(self._clock.now())
                 await self._check_claimed_runs()
                 await self._release_unattended()
             except Exception:
-                logger.exception("A heartbeat of the worker has failed. It is tried again.")
+                logger.exception("A heartbeat of the worker has failed. It will be retried.")
                 seconds = min(seconds, self._settings.look_every)
 
     async def _renew_lease(self) -> None:
@@ -322,10 +330,10 @@ class RunWorker:
             logger.warning(
                 "Worker %s was considered lost, and its runs may have other claims: it registers again.", self.id
             )
-            self._is_known = False
+            self._is_registered = False
             await self._register(self._clock.now())
 
-    async def _pause(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         # Not `async_futures.sleep`: the clock of tests recognises housekeeping by the module of the callback.
         is_over = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -336,19 +344,19 @@ class RunWorker:
             timer.cancel()
 
     async def _release_lost_workers(self, now: datetime) -> None:
-        """Release the runs of lost workers, for any worker with capacity."""
+        """Release the runs of lost workers, so that any worker may claim them."""
         claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
         holders = await aresolve(self._ledger.groups(Run, ["worker_id"], where=claimed))
-        # After that: a worker that comes in between is known, and has what it has by right.
+        # Read after the claims: a worker that registers in between is then among them, and its claims are valid.
         workers = await aresolve(self._ledger.find(Worker))
         for worker in workers:
             if worker.id != self.id and (
                 worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
             ):
-                # Its record may also be deleted by now. Then it must register before it begins another run.
+                # A deleted record passes this check too: its worker must register before it begins another run.
                 unchanged = Absent(Worker, [*where(id=worker.id), Condition("until", "!=", worker.until)])
                 await self._release_all(worker.id, now, unchanged)
-                await self._forget(worker)
+                await self._delete_record(worker)
         registered = {self.id, *(worker.id for worker in workers)}
         for (worker_id,), _, _ in holders:
             if worker_id not in registered:  # its record was deleted before these runs were released
@@ -373,36 +381,38 @@ class RunWorker:
             return False
         return True
 
-    async def _forget(self, worker: Worker) -> None:
+    async def _delete_record(self, worker: Worker) -> None:
         if not await aresolve(self._ledger.count(Run, _claimed_by(worker.id))):
             await aresolve(self._ledger.write([Delete(Worker, where(id=worker.id, until=worker.until))]))
 
     async def _check_claimed_runs(self) -> None:
-        """Stop attempts at runs that belong to others by now, and pause those that should pause."""
-        attempts = list(self._at_work.values())
-        for start in range(0, len(attempts), 200):
-            ids = [attempt.run_id for attempt in attempts[start : start + 200]]
-            records = {run.id: run for run in await aresolve(self._ledger.find(Run, [Condition("id", "in", ids)]))}
-            for attempt in attempts[start : start + 200]:
+        """Stop attempts at runs that belong to other workers by now, and pause those that should pause."""
+        attempts = list(self._attempts.values())
+        for start in range(0, len(attempts), _BATCH_SIZE):
+            batch = attempts[start : start + _BATCH_SIZE]
+            conditions = [Condition("id", "in", [attempt.run_id for attempt in batch])]
+            records = {run.id: run for run in await aresolve(self._ledger.find(Run, conditions))}
+            for attempt in batch:
                 attempt.check_record(records.get(attempt.run_id))
 
     async def _release_unattended(self) -> None:
-        """Release the runs that this worker has claimed and does not work on.
+        """Release the runs that this worker has claimed and does not advance.
 
-        A claim that was in flight when such a run was seen may be the claim of this run, so it is checked once more.
+        Each claim that was in flight when such a run was first seen may be the claim of that run. So the run is
+        released only when all of them have arrived, at a later heartbeat if necessary.
         """
         claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
-        with self._reserving:
-            attended = {run.claim for run in self._started}
-            attended |= {attempt.claim for attempt in self._at_work.values()}
-            claiming = frozenset(self._claiming)
-        seen, self._unattended = self._unattended, {}
+        with self._lock:
+            attended = {run.claim for run in self._reserved_runs}
+            attended |= {attempt.claim for attempt in self._attempts.values()}
+            in_flight = frozenset(self._claims_in_flight)
+        previous, self._unattended = self._unattended, {}
         for run in claimed:
             if run.claim in attended:
                 continue
-            pending = seen.get((run.id, run.claim), claiming) & claiming
-            if pending:
-                self._unattended[run.id, run.claim] = pending
+            undecided = previous.get((run.id, run.claim), in_flight) & in_flight
+            if undecided:
+                self._unattended[run.id, run.claim] = undecided
             else:
                 logger.warning("Run %s was claimed by this worker, but has no attempt: released.", run.id)
                 await self._release(run, self._clock.now(), "storage failure")
@@ -416,23 +426,23 @@ class RunWorker:
         self._bell.set()
         await self._has_stopped_claiming.wait()
         await self._end_attempts(self._settings.drain if seconds is None else seconds)
-        await self._stop_beating()  # a heartbeat would register the worker again after its record is deleted
+        await self._stop_heartbeats()  # a heartbeat would register the worker again after its record is deleted
         self._has_drained.set()
         try:
             await aresolve(self._ledger.write([Delete(Worker, where(id=self.id))]))
-        except StatewrightError:  # then it counts as lost when its lease expires; the shutdown continues
+        except StatewrightError:  # the worker counts as lost when its lease expires
             logger.exception("The worker could not delete its record.")
 
     async def _end_attempts(self, seconds: float) -> None:
         """Give running steps so many seconds to end, then cancel them."""
-        for attempt in list(self._at_work.values()):
+        for attempt in list(self._attempts.values()):
             attempt.release()
-        if self._at_work:
-            _, late = await asyncio.wait(list(self._at_work), timeout=seconds)
+        if self._attempts:
+            _, late = await asyncio.wait(list(self._attempts), timeout=seconds)
             for task in late:
-                self._at_work[task].abandon()
+                self._attempts[task].abandon()
             if late:
-                await asyncio.wait(late, timeout=CANCELLING)
+                await asyncio.wait(late, timeout=CANCEL_TIMEOUT)
 
 
 def _claimed_by(worker_id: str) -> list[Condition]:

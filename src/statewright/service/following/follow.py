@@ -1,4 +1,8 @@
-"""Following runs: their events as they are written, and waiting until they rest."""
+"""Following runs: yielding their events as they are written, and waiting until they have settled.
+
+A run has settled when it does not progress by itself: it has ended, waits, or is paused. Both functions listen to the
+hub and the poll of `run_watch` before they read the ledger, so that nothing written in between is missed.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,10 @@ from statewright.runs import ENDED, Run, RunEvent, RunStatus
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.following.hub import FollowedEvent, Hub, Listener, LiveEvent
 
-PART: Final = 500
+BATCH_SIZE: Final = 500
 """Events that one query reads."""
-_ENDS: Final = frozenset({"WORKFLOW_COMPLETED", "WORKFLOW_FAILED", "WORKFLOW_CANCELLED"})
-_RESTS: Final = frozenset({*_ENDS, "WORKFLOW_PAUSED"})
+_ENDING_EVENTS: Final = frozenset({"WORKFLOW_COMPLETED", "WORKFLOW_FAILED", "WORKFLOW_CANCELLED"})
+_SETTLING_EVENTS: Final = frozenset({*_ENDING_EVENTS, "WORKFLOW_PAUSED"})
 
 
 async def follow(
@@ -23,7 +27,7 @@ async def follow(
 ) -> AsyncIterator[FollowedEvent]:
     """Yield the events of a run after a sequence number, until it has ended. A failed run may be retried and continue.
 
-    With `live` what happens meanwhile and is not kept comes between them.
+    With `live`, events that are not stored are included as they are published.
     """
     last = after
     with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
@@ -36,30 +40,27 @@ async def follow(
                 elif event.seq > last:  # read and published events overlap
                     last = event.seq
                     yield event
-            if (not events or events[-1].type in _ENDS) and await _has_ended(context, run_id, last):
+            if (not events or events[-1].type in _ENDING_EVENTS) and await _has_ended(context, run_id, last):
                 return
-            # A part that is full is not all that there is.
-            more = _read(context, run_id, last) if len(events) >= PART else _next(context, run_id, last, listener)
-            events = await more
+            is_full = len(events) >= BATCH_SIZE  # so there may be more to read
+            events = await (_read(context, run_id, last) if is_full else _next(context, run_id, last, listener))
 
 
 async def _next(context: ServiceContext, run_id: str, last: int, listener: Listener) -> Sequence[FollowedEvent]:
     """Return the next events, as published, or read if some were missed; none if the run may have ended."""
     while True:
-        news = context.hub.news(listener)
-        if news:
-            fresh = [event.seq for event in news if isinstance(event, RunEvent) and event.seq > last]
-            if fresh == list(range(last + 1, last + 1 + len(fresh))):
-                return news
+        published = context.hub.take_events(listener)
+        if published:
+            numbers = [event.seq for event in published if isinstance(event, RunEvent) and event.seq > last]
+            has_gap = numbers != list(range(last + 1, last + 1 + len(numbers)))
+            return await _read(context, run_id, last) if has_gap else published
+        if any(seq is None or seq > last for seq in listener.take_polled()):
             return await _read(context, run_id, last)
-        noticed = listener.noticed()
-        if any(seq is None or seq > last for seq in noticed):
-            return await _read(context, run_id, last)
-        await listener.arrival()
+        await listener.wait_for_news()
 
 
 async def _read(context: ServiceContext, run_id: str, after: int) -> Sequence[RunEvent]:
-    return await aresolve(context.ledger.events(run_id, after=after, limit=PART))
+    return await aresolve(context.ledger.events(run_id, after=after, limit=BATCH_SIZE))
 
 
 async def _has_ended(context: ServiceContext, run_id: str, last: int) -> bool:
@@ -76,29 +77,27 @@ async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id:
     until = loop.time() + seconds
     with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
         while True:
-            listener.noticed()
+            listener.take_polled()
             run = await context.records.run(workspace_id, run_id)
-            left = until - loop.time()
-            if _is_at_rest(run, context.now()) or left <= 0:
+            remaining = until - loop.time()
+            if _is_settled(run, context.now()) or remaining <= 0:
                 return run
-            await until_rest(context.hub, listener, left)
+            await wait_for_settling(context.hub, listener, remaining)
 
 
-def _is_at_rest(run: Run, now: datetime) -> bool:
-    """Return whether a run makes no progress by itself; a waiting run that has its answer is about to be resumed."""
-    if run.status in (
-        RunStatus.WAITING,
-        RunStatus.PAUSED,
-    ):  # a spending limit pauses a run until a new day
+def _is_settled(run: Run, now: datetime) -> bool:
+    """Return whether a run makes no progress by itself."""
+    if run.status in (RunStatus.WAITING, RunStatus.PAUSED):
+        # One that is due is about to be resumed: it has an answer, or a day with a spending limit has ended.
         return run.claim is None and (run.due_at is None or run.due_at > now)
     return run.status in ENDED
 
 
-async def until_rest(hub: Hub, listener: Listener, seconds: float) -> None:
-    """Wait until the run rests or another process has changed it, for so many seconds at most."""
+async def wait_for_settling(hub: Hub, listener: Listener, seconds: float) -> None:
+    """Wait until the run settles or another process has changed it, for so many seconds at most."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
-    while (left := until - loop.time()) > 0:
-        await listener.arrival(left)
-        if any(event.type in _RESTS for event in hub.news(listener)) or listener.noticed():
+    while (remaining := until - loop.time()) > 0:
+        await listener.wait_for_news(remaining)
+        if any(event.type in _SETTLING_EVENTS for event in hub.take_events(listener)) or listener.take_polled():
             return

@@ -1,7 +1,9 @@
 """The hub: notifies listeners of this process of the events of a run as soon as they are saved.
 
-It is an optimisation and stores nothing. A follower reads the log of the run, and the hub only notifies it when to
-read again; so events that another process writes are found too, a little later (see `run_watch`)."""
+It is an optimization, and stores nothing. A follower may miss events in the hub at any time: the sequence numbers show
+it, and it reads the stored events from the ledger instead. Events that another process writes are found by a poll, a
+little later (see `run_watch`).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from typing import Final, NamedTuple
 from statewright.runs import Json, RunEvent
 
 MOST_WAITING: Final = 5000
-"""Limit of queued events per listener; stored events that it misses are read from the log."""
+"""Limit of queued events per listener; stored events that it misses are read from the ledger."""
 
 
 class LiveEvent(NamedTuple):
@@ -36,46 +38,46 @@ class Listener:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
+        self._has_news = asyncio.Event()
         self._events: list[FollowedEvent] = []
-        self._rung = False
-        self._noticed: list[int | None] = []
+        self._is_woken = False
+        self._polled: list[int | None] = []
         """Sequence numbers seen by polls; None for a run that has ended or is gone."""
 
-    def notice(self, last_event: int | None) -> None:
-        """Report that the run has changed, perhaps by another process. Called on the listener's own loop."""
-        self._noticed.append(last_event)
-        self._news.set()
+    def add_polled(self, last_event: int | None) -> None:
+        """Add the result of a poll that found the run changed. Called on the listener's own loop."""
+        self._polled.append(last_event)
+        self._has_news.set()
 
-    def noticed(self) -> list[int | None]:
+    def take_polled(self) -> list[int | None]:
         """Return and clear the results of polls."""
-        noticed, self._noticed = self._noticed, []
-        return noticed
+        results, self._polled = self._polled, []
+        return results
 
-    def notify(self, events: Sequence[FollowedEvent]) -> None:
+    def add_events(self, events: Sequence[FollowedEvent]) -> None:
         """Add events. Called from any thread, with the lock of the hub. A slow listener misses live events."""
         if len(self._events) >= MOST_WAITING:
             self._events = [event for event in self._events[-MOST_WAITING // 2 :] if isinstance(event, RunEvent)]
         self._events.extend(events)
-        if self._rung:
+        if self._is_woken:
             return
-        self._rung = True
+        self._is_woken = True
         try:
-            self._loop.call_soon_threadsafe(self._news.set)
+            self._loop.call_soon_threadsafe(self._has_news.set)
         except RuntimeError:  # the loop was closed: there is no reader
             self._events.clear()
 
     def take(self) -> list[FollowedEvent]:
-        """Return the news so far. Called with the lock of the hub."""
-        taken, self._events, self._rung = self._events, [], False
-        self._news.clear()
-        return taken
+        """Return and clear the queued events. Called with the lock of the hub."""
+        events, self._events, self._is_woken = self._events, [], False
+        self._has_news.clear()
+        return events
 
-    async def arrival(self, seconds: float | None = None) -> None:
-        """Wait for events or a change, for so many seconds at most if given."""
+    async def wait_for_news(self, seconds: float | None = None) -> None:
+        """Wait for published events or a change found by a poll, for so many seconds at most."""
         try:
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                await self._has_news.wait()
         except TimeoutError:
             pass
 
@@ -87,7 +89,7 @@ class Hub:
         self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
         self._lock = threading.Lock()
 
-    def is_heard(self, run_id: str) -> bool:
+    def has_listeners(self, run_id: str) -> bool:
         """Return whether a run has listeners."""
         return run_id in self._listeners
 
@@ -97,10 +99,10 @@ class Hub:
             return
         with self._lock:
             for listener in self._listeners.get(events[0].run_id, ()):
-                listener.notify(events)
+                listener.add_events(events)
 
-    def news(self, listener: Listener) -> list[FollowedEvent]:
-        """Return and clear the events of a listener."""
+    def take_events(self, listener: Listener) -> list[FollowedEvent]:
+        """Return and clear the queued events of a listener."""
         with self._lock:
             return listener.take()
 

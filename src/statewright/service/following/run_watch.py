@@ -2,7 +2,8 @@
 
 The hub notifies followers of what this process saves. Writes of other processes must be polled for, and a poll for each
 follower would cost two queries a second. So one task per event loop reads the versions of all followed runs, and wakes
-the followers of those that have changed."""
+the followers of those that have changed.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,9 @@ from statewright.runs import ENDED, Condition, Ledger, Run, RunStatus
 from statewright.service.following.hub import Listener
 
 logger = logging.getLogger("statewright.service")
-EVERY: Final = 1.0
+POLL_INTERVAL: Final = 1.0
 """Seconds between polls."""
-_AT_ONCE: Final = 400
+_BATCH_SIZE: Final = 400
 """Runs that one query reads."""
 
 
@@ -45,7 +46,7 @@ class RunVersion(NamedTuple):
 class RunWatch:
     """Wakes the listeners of changed runs. Usable from any number of event loops."""
 
-    def __init__(self, ledger: Ledger, every: float = EVERY) -> None:
+    def __init__(self, ledger: Ledger, every: float = POLL_INTERVAL) -> None:
         self._ledger = ledger
         self._every = every
         self._polls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Poll] = WeakKeyDictionary()
@@ -54,7 +55,7 @@ class RunWatch:
     def watching(self, run_id: str, listener: Listener) -> Generator[None]:
         """Wake a listener of the running loop when its run changes, while the block lasts.
 
-        It is woken once in any case: what happened before the first look may have been missed.
+        It is woken once in any case, because it may have missed a change before the first poll.
         """
         loop = asyncio.get_running_loop()
         poll = self._polls.get(loop)
@@ -81,7 +82,7 @@ class _Poll:
     def add(self, run_id: str, listener: Listener) -> None:
         self._listeners[run_id].append(listener)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._keep_looking())
+            self._task = asyncio.create_task(self._poll_forever())
 
     def remove(self, run_id: str, listener: Listener) -> None:
         self._listeners[run_id].remove(listener)
@@ -92,29 +93,29 @@ class _Poll:
             self._task.cancel()
             self._task = None
 
-    async def _keep_looking(self) -> None:
+    async def _poll_forever(self) -> None:
         while True:
             await asyncio.sleep(self._every)
             try:
-                await self._look()
-            except StatewrightError as error:  # it cannot be read now, and is read again
+                await self._poll_once()
+            except StatewrightError as error:  # the next poll may succeed
                 logger.debug("Followed runs could not be polled: %s", error)
 
-    async def _look(self) -> None:
+    async def _poll_once(self) -> None:
         ids = list(self._listeners)
-        for begin in range(0, len(ids), _AT_ONCE):
-            some = ids[begin : begin + _AT_ONCE]
-            self._compare(some, await self._versions(some))
+        for begin in range(0, len(ids), _BATCH_SIZE):
+            batch = ids[begin : begin + _BATCH_SIZE]
+            self._report_changes(batch, await self._versions(batch))
 
     async def _versions(self, ids: Iterable[str]) -> Mapping[str, RunVersion]:
         columns = ("id", *RunVersion._fields)
         rows = await aresolve(self._ledger.groups(Run, columns, where=[Condition("id", "in", ids)]))
         return {row.key[0]: RunVersion(*row.key[1:]) for row in rows}
 
-    def _compare(self, ids: Iterable[str], versions: Mapping[str, RunVersion]) -> None:
+    def _report_changes(self, ids: Iterable[str], versions: Mapping[str, RunVersion]) -> None:
         for run_id in ids:
             version = versions.get(run_id)
             for listener in self._listeners.get(run_id, ()):
                 if listener not in self._seen or self._seen[listener] != version:
                     self._seen[listener] = version
-                    listener.notice(version.last_event_or_end if version is not None else None)
+                    listener.add_polled(version.last_event_or_end if version is not None else None)

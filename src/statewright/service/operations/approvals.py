@@ -24,11 +24,11 @@ from statewright.service.access.approval_permission import check_decider
 from statewright.service.context.records import Page, get_own
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.completion import Ending
-from statewright.service.operations.signals import answer_to, woken
+from statewright.service.operations.signals import answer_to, wake_changes
 from statewright.service.operations.starting import size_of
 
 _UNDECIDED: Final = [RunStatus.WAITING, RunStatus.RUNNING, RunStatus.PAUSED]
-"""A run that waits for several things may have been resumed by another one."""
+"""Statuses of runs whose approvals can be decided. A run with several waits may have been resumed by another one."""
 DECISIONS: Final = ("approved", "rejected", "edited")
 
 
@@ -48,6 +48,7 @@ class Approvals:
         return await self._context.records.page(Approval, conditions, page=page, page_size=page_size)
 
     async def get(self, workspace_id: str, approval_id: str) -> Approval:
+        """Return an approval. Raises NotFound."""
         return await get_own(self._context.ledger, Approval, workspace_id, approval_id, "approval request")
 
     async def decide(
@@ -85,7 +86,7 @@ class Approvals:
         decided_by: str | None = None,
         key: ApiKey | None = None,
     ) -> list[Change]:
-        """Return what `decide` writes, to be written with other answers; it raises what `decide` raises but conflicts.
+        """Return the changes that decide an approval, to be written with other answers. Raises like `decide`.
 
         The ledger refuses the changes if the approval was decided meanwhile.
         """
@@ -101,22 +102,23 @@ class Approvals:
         run = await context.records.run(workspace_id, approval.run_id)
         now = context.now()
         content = edited_content if decision == "edited" else approval.content
-        who = {"decidedBy": decided_by, "decidedByKey": key.id if key is not None else None}
-        answer = {"decision": decision, "content": content, **who}
-        decided = {
+        decided_by_key = key.id if key is not None else None
+        decider = {"decidedBy": decided_by, "decidedByKey": decided_by_key}
+        answer = {"decision": decision, "content": content, **decider}
+        values = {
             "decision": decision,
             "decided_by": decided_by,
-            "decided_by_key": who["decidedByKey"],
+            "decided_by_key": decided_by_key,
             "decided_at": now,
             "edited_content": edited_content,
         }
-        payload = {"approvalId": approval.id, "decision": decision, **who}
+        payload = {"approvalId": approval.id, "decision": decision, **decider}
         event = NewEvent("APPROVAL_DECIDED", {"stepName": approval.step_name, **payload}, approval.step_id)
         return [
-            Update(Approval, approval.id, decided, where(decision=None)),
+            Update(Approval, approval.id, values, where(decision=None)),
             Insert(answer_to(wait, answer, now)),
             Advance(run.id, now, {}, [event], [Condition("status", "in", _UNDECIDED)]),
-            *woken(run.id, now),
+            *wake_changes(run.id, now),
             Ending.announcement(run, "approval.decided", payload, now),
         ]
 
@@ -125,6 +127,6 @@ class Approvals:
             raise InvalidRequest(f"The decision is {decision!r}. " + suggestion(decision, DECISIONS, noun="Decisions"))
         if decision == "edited" and edited_content is None:
             raise InvalidRequest("The decision is 'edited', and there is no editedContent. Send the edited content.")
-        most = self._context.settings.max_payload
-        if edited_content is not None and size_of(edited_content) > most:
-            raise InvalidRequest(f"editedContent has more than {most} bytes.")
+        max_size = self._context.settings.max_payload
+        if edited_content is not None and size_of(edited_content) > max_size:
+            raise InvalidRequest(f"editedContent has more than {max_size} bytes.")

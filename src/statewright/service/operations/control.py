@@ -1,4 +1,8 @@
-"""Control of runs: cancel, pause, resume, retry. Each change is guarded by the version of the run."""
+"""Control of runs: cancel, pause, resume and retry.
+
+Changes are computed from the record of a run, guarded by its version, and computed again if the run has changed
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ from statewright.runs import (
     check_transition,
     where,
 )
-from statewright.service.context.records import GOING, conditions_of, others_on_thread
+from statewright.service.context.records import UNFINISHED, conditions_of, others_on_thread
 from statewright.service.context.requests import RunFilter
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.completion import Ending, completion_changes
@@ -68,7 +72,7 @@ class Control:
             cancellation = await self.cancellation([run], reason)
             try:
                 await aresolve(context.ledger.write(cancellation.changes))
-            except RecordConflict:  # one of them has changed, or started another one
+            except RecordConflict:  # one of them has changed, or has started another run
                 continue
             cancellation.publish()
             return await context.records.run(workspace_id, run_id)
@@ -78,15 +82,15 @@ class Control:
         """Return the changes that cancel runs, as they were read, and their child runs."""
         now = self._context.now()
         families = [(run, await self._descendants(run)) for run in runs]
-        below = {child.id for _, descendants in families for child in descendants}
+        all_descendants = {child.id for _, descendants in families for child in descendants}
         ended: list[Run] = []
         changes: list[Change] = []
         for run, descendants in families:
-            if run.id in below:  # it is cancelled after its parent, which its end would resume
+            if run.id in all_descendants:  # cancelled with its parent, and after it: otherwise it would resume it
                 continue
-            changes += _cancelled(run, reason, now)
+            changes += _cancel_changes(run, reason, now)
             for child in descendants:
-                changes += _cancelled(child, f"run {run.id}, which has started it, was cancelled", now)
+                changes += _cancel_changes(child, f"run {run.id}, which has started it, was cancelled", now)
             ended += [run, *descendants]
 
         def publish() -> None:
@@ -100,7 +104,7 @@ class Control:
         descendants: list[Run] = []
         parents = [run.id]
         while parents:
-            conditions = [Condition("parent_id", "in", parents), Condition("status", "in", GOING)]
+            conditions = [Condition("parent_id", "in", parents), Condition("status", "in", UNFINISHED)]
             children = await aresolve(self._context.ledger.find(Run, conditions))
             descendants += children
             parents = [child.id for child in children]
@@ -140,7 +144,7 @@ class Control:
         def resume_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.PAUSED:
                 raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_asked_for=True)
-            return [_resume_change(run, now, NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"}))]
+            return [_resume_change(run, now)]
 
         run = await self._change(workspace_id, run_id, resume_changes)
         self._context.ring()
@@ -149,8 +153,8 @@ class Control:
     async def retry(self, workspace_id: str, run_id: str) -> Run:
         """Retry a failed run from the step that failed, with fresh attempts; completed steps are kept.
 
-        Raises InvalidTransition for one that has not failed, RequestConflict if another run has its thread, or the
-        thread was advanced since, SpendingLimitReached if its workspace has reached its daily limit.
+        Raises InvalidTransition if it has not failed, RequestConflict if another run uses its thread or has advanced it
+        since, and SpendingLimitReached if its workspace has reached a daily limit.
         """
 
         def retry_changes(run: Run, now: datetime) -> Sequence[Change]:
@@ -160,7 +164,7 @@ class Control:
             values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
             return [
                 *(Absent(Run, conditions) for conditions, _ in _find_blockers(run)),
-                _resume_change(_retried(run), now, NewEvent("WORKFLOW_RETRIED", {}), **_RETRIED),
+                _retry_change(run, now),
                 UpdateAll(StepRun, steps, values),
             ]
 
@@ -191,27 +195,28 @@ class Control:
 
     # -- many at once
 
-    async def cancel_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
+    async def cancel_all(self, workspace_id: str, filters: RunFilter) -> list[str]:
         """Cancel the matching runs that have not ended, at most 1000; return their ids."""
-        return await self._all(workspace_id, wanted, GOING, self.cancel)
+        return await self._apply_to_all(workspace_id, filters, UNFINISHED, self.cancel)
 
-    async def retry_all(self, workspace_id: str, wanted: RunFilter) -> list[str]:
+    async def retry_all(self, workspace_id: str, filters: RunFilter) -> list[str]:
         """Retry the matching runs that have failed, at most 1000; return their ids."""
-        return await self._all(workspace_id, wanted, [RunStatus.FAILED], self.retry)
+        return await self._apply_to_all(workspace_id, filters, [RunStatus.FAILED], self.retry)
 
-    async def _all(self, workspace_id: str, wanted: RunFilter, among: Sequence[RunStatus], act: Any) -> list[str]:
-        status = [name for name in among if not wanted.status or name in wanted.status]
-        conditions = conditions_of(workspace_id, replace(wanted, status=tuple(status)))
-        if not status:
+    async def _apply_to_all(
+        self, workspace_id: str, filters: RunFilter, allowed: Sequence[RunStatus], act: Callable[[str, str], Any]
+    ) -> list[str]:
+        """Apply an operation to the matching runs with an allowed status. Return the ids of the changed runs."""
+        statuses = tuple(status for status in allowed if not filters.status or status in filters.status)
+        conditions = conditions_of(workspace_id, replace(filters, status=statuses))
+        if not statuses:
             return []
-        done: list[str] = []
+        changed: list[str] = []
         for run in await aresolve(self._context.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
-            try:
+            with suppress(RequestConflict):  # it was changed meanwhile
                 await act(workspace_id, run.id)
-            except RequestConflict:  # it was changed meanwhile
-                continue
-            done.append(run.id)
-        return done
+                changed.append(run.id)
+        return changed
 
     # -- one change
 
@@ -241,7 +246,7 @@ def _unchanged(run: Run) -> list[Condition]:
     return [Condition("version", "=", run.version)]
 
 
-def _cancelled(run: Run, reason: str | None, now: datetime) -> Sequence[Change]:
+def _cancel_changes(run: Run, reason: str | None, now: datetime) -> Sequence[Change]:
     if run.status in ENDED:
         return ()
     ending = Ending.cancelled(reason)
@@ -264,27 +269,32 @@ def _pause_change(run: Run, now: datetime) -> Advance:
 def _find_blockers(run: Run) -> list[tuple[list[Condition], str]]:
     """Return conditions for the runs that prevent the retry of a failed one, each with its part of the error message.
 
-    Runs begin on a thread one after the other, so those that began later have begun since. Ids do not show
-    that: they are drawn before a run is written.
+    Runs begin on a thread one after the other, so a run that started later has advanced it since. The order of ids does
+    not show that: they are drawn before a run is written.
     """
     begun = where(workspace_id=run.workspace_id, thread_id=run.thread_id, begun=True)
-    at_once = [*where(started_at=run.started_at), Condition("id", ">", run.id)]
-    gone_on = "was advanced by run {id} since. Start a new run."
+    at_the_same_time = [*where(started_at=run.started_at), Condition("id", ">", run.id)]
+    advanced = "was advanced by run {id} since. Start a new run."
     return [
-        ([*begun, Condition("started_at", ">", run.started_at)], gone_on),
-        ([*begun, *at_once], gone_on),
+        ([*begun, Condition("started_at", ">", run.started_at)], advanced),
+        ([*begun, *at_the_same_time], advanced),
         (others_on_thread(run), "belongs to run {id} now, which is {status}. Wait for its end, or start a new run."),
     ]
 
 
-def _retried(run: Run) -> Run:
-    return replace(run, settings={**run.settings, "retries": run.settings.get("retries", 0) + 1})
+def _resume_change(run: Run, now: datetime) -> Advance:
+    event = NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"})
+    return Advance(run.id, now, _running_values(run, now), [event], _unchanged(run))
 
 
-_RETRIED: Final = {"error": None, "failed_at": None, "deadline_at": None}
+def _retry_change(run: Run, now: datetime) -> Advance:
+    values = _running_values(run, now)
+    values["settings"]["retries"] = run.settings.get("retries", 0) + 1
+    values |= {"error": None, "failed_at": None, "deadline_at": None}
+    return Advance(run.id, now, values, [NewEvent("WORKFLOW_RETRIED", {})], _unchanged(run))
 
 
-def _resume_change(run: Run, now: datetime, event: NewEvent, **more: Any) -> Advance:
+def _running_values(run: Run, now: datetime) -> dict[str, Any]:
+    """Return the columns of a run that is to continue."""
     settings = {name: value for name, value in run.settings.items() if name != "pause"}
-    values = {"status": RunStatus.RUNNING, "due_at": now, "settings": settings, **more}
-    return Advance(run.id, now, values, [event], _unchanged(run))
+    return {"status": RunStatus.RUNNING, "due_at": now, "settings": settings}

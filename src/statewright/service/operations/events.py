@@ -20,7 +20,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.context.service_context import ServiceContext
-from statewright.service.operations.signals import check_payload, guard_unanswered, unanswered, woken
+from statewright.service.operations.signals import check_payload, guard_unanswered, unanswered, wake_changes
 from statewright.service.operations.starting import Starter
 from statewright.service.operations.triggers import runs_of_event
 
@@ -41,7 +41,7 @@ class Events:
         context = self._context
         if not 1 <= len(name) <= 255 or name.startswith("__"):
             raise InvalidRequest(
-                f"An event is named {name!r:.80}. Give 1 to 255 characters that do not begin with two underscores."
+                f"The name of an event is {name!r:.80}. Give 1 to 255 characters that do not begin with __."
             )
         check_payload(payload, context.settings.max_payload)
         existing = await self._find_by_key(workspace_id, key)
@@ -53,12 +53,12 @@ class Events:
             event = ReceivedEvent(
                 id=event_id, workspace_id=workspace_id, name=name, payload=payload, key=key, created_at=now
             )
-            changes = [*await self._starts(event, now), *await self._wakes(event, now)]
+            changes = [*await self._start_changes(event, now), *await self._wake_changes(event, now)]
             try:
                 await context.write([Insert(event), *changes])
             except DuplicateRecord:
                 return await self._find_by_key(workspace_id, key) or event
-            except RecordConflict:  # a run no longer waits for it, or got its answer meanwhile: look again
+            except RecordConflict:  # a run no longer waits for it, or has received an answer meanwhile: read again
                 continue
             context.ring()
             return event
@@ -69,24 +69,24 @@ class Events:
         events = await aresolve(self._context.ledger.find(ReceivedEvent, where(workspace_id=workspace_id, key=key)))
         return events[0] if events else None
 
-    async def _starts(self, event: ReceivedEvent, now: datetime) -> list[Change]:
+    async def _start_changes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
         """Return the changes that start the runs of matching triggers."""
-        named = where(workspace_id=event.workspace_id, event=event.name, active=True)
-        triggers = await aresolve(self._context.ledger.find(Trigger, named))
+        conditions = where(workspace_id=event.workspace_id, event=event.name, active=True)
+        triggers = await aresolve(self._context.ledger.find(Trigger, conditions))
         changes: list[Change] = []
-        for wanted in runs_of_event(triggers, event.id, event.name, event.payload):
-            run, starting = await self._starter.prepare(event.workspace_id, wanted, now)
+        for request in runs_of_event(triggers, event.id, event.name, event.payload):
+            run, starting = await self._starter.prepare(event.workspace_id, request, now)
             event.started = [*event.started, run.id]
             changes += starting
         return changes
 
-    async def _wakes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
+    async def _wake_changes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
         """Return the changes that deliver the event to the runs that wait for it."""
         ledger = self._context.ledger
-        named = where(workspace_id=event.workspace_id, event=event.name)
-        open_waits = await aresolve(ledger.find(Wait, named))
+        for_event = where(workspace_id=event.workspace_id, event=event.name)
+        open_waits = await aresolve(ledger.find(Wait, for_event))
         # Read after the waits: a worker that takes a signal meanwhile closes its wait, so these changes are refused.
-        of_waiting_runs = Condition("run_id", "in", Among(Wait, "run_id", named))
+        of_waiting_runs = Condition("run_id", "in", Among(Wait, "run_id", for_event))
         waits = unanswered(open_waits, await aresolve(ledger.find(Signal, [*where(taken=False), of_waiting_runs])))
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
         changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
@@ -99,5 +99,5 @@ class Events:
                 key=event.id,
                 created_at=now,
             )
-            changes += [Insert(signal), *woken(run_id, now)]
+            changes += [Insert(signal), *wake_changes(run_id, now)]
         return changes

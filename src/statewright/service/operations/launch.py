@@ -1,7 +1,7 @@
-"""Starting runs: the record is written, and if this process has capacity its worker begins at once.
+"""Starting runs: the record is written, and the worker of this process begins at once if it has capacity.
 
-A run that is claimed in the transaction that creates it needs no second one to be claimed, which halves the latency of
-a start. That is only possible if nothing stands in its way: no other run on its thread, no limit, and no later start.
+Such a run is claimed in the transaction that creates it. It needs no second transaction to be claimed, which halves the
+latency of a start. That is possible only on a thread of its own, without a limit and without a later start.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from statewright.runs import Change, Insert, Run
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.worker import RunWorker
-from statewright.service.following.follow import until_rest, wait_until_settled
+from statewright.service.following.follow import wait_for_settling, wait_until_settled
 from statewright.service.operations.control import Control
-from statewright.service.operations.starting import Room, Started, Starter, claimed
+from statewright.service.operations.starting import Started, Starter, ThreadSlot, claimed
 
 _MAX_TRIES: Final = 100
-"""Tries to start a run on a thread that other runs take and leave at the same time."""
+"""Tries to start a run on a thread that other runs acquire and release concurrently."""
 
 
 class Launcher:
@@ -67,8 +67,8 @@ class Launcher:
             if not started.created:
                 run = await wait_until_settled(context, workspace_id, started.run.id, seconds)
                 return Started(run, created=False)
-            await until_rest(context.hub, listener, seconds)
-        # It may have been woken by another change, such as the first step of a run that another process advances.
+            await wait_for_settling(context.hub, listener, seconds)
+        # The wait also ends with other changes, such as the first step of a run that another process advances.
         run = await wait_until_settled(context, workspace_id, run_id, until - loop.time())
         return Started(run, created=True)
 
@@ -78,28 +78,28 @@ class Launcher:
             return Started(existing, created=False)
         # The request is validated completely before other runs are cancelled for it.
         run, (_, *labels) = await self._starter.prepare(workspace_id, request, self._context.now())
-        room = await self._starter.make_room(run, self._control.cancellation)
-        if isinstance(room, Run):
-            return Started(room, created=False)
+        slot = await self._starter.find_slot(run, self._control.cancellation)
+        if isinstance(slot, Run):
+            return Started(slot, created=False)
         worker = self._worker()
-        promise = worker.promise() if worker is not None and await self._can_begin(run) else None
-        if worker is None or promise is None:
-            return await self._write(workspace_id, request, room, labels)
-        room, begun = replace(room, run=claimed(room.run, worker.id)), None
+        reservation = worker.reserve() if worker is not None and await self._can_begin(run) else None
+        if worker is None or reservation is None:
+            return await self._write(workspace_id, request, slot, labels)
+        slot, claimed_run = replace(slot, run=claimed(slot.run, worker.id)), None
         try:
-            started = await self._write(workspace_id, request, room, labels)
-            begun = started.run if started.created else None
+            started = await self._write(workspace_id, request, slot, labels)
+            claimed_run = started.run if started.created else None
         finally:
-            worker.take(promise, begun)
+            worker.settle(reservation, claimed_run)
         return started
 
-    async def _write(self, workspace_id: str, request: StartRun, room: Room, labels: Sequence[Change]) -> Started:
-        run = room.run
+    async def _write(self, workspace_id: str, request: StartRun, slot: ThreadSlot, labels: Sequence[Change]) -> Started:
+        run = slot.run
         try:
-            await aresolve(self._context.ledger.write([*room.changes, Insert(run), *labels]))
+            await aresolve(self._context.ledger.write([*slot.changes, Insert(run), *labels]))
         except DuplicateRecord:
             return Started(await self._find_existing(workspace_id, request) or run, created=False)
-        room.publish()
+        slot.publish()
         if run.claim is None:
             self._ring()
         return Started(run, created=True)
@@ -109,7 +109,7 @@ class Launcher:
         return await self._starter.find_by_key(workspace_id, key) if key is not None else None
 
     async def _can_begin(self, run: Run) -> bool:
-        """Return True if a new run can begin at once: no limit, other run or later start stands in its way."""
+        """Return True if a new run can begin at once: it has a thread of its own, no limit, and no later start."""
         if run.due_at is None or run.due_at > self._context.now() or run.thread_id != run.id:
             return False
         return (

@@ -1,4 +1,11 @@
-"""Signals and answers for runs. Early signals are stored in an inbox; awaited ones make the run due."""
+"""Signals and answers for runs.
+
+Both are stored in the inbox of their run, where a worker reads them when the run waits. A signal may arrive before the
+run waits for it. The first one for an open wait makes the run due.
+
+An answer is accepted once: the transaction that stores it is refused if the wait has been closed, or if the inbox has
+an answer or a signal for it already; see `guard_unanswered`.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +45,13 @@ from statewright.runs import (
 from statewright.service.access.approval_permission import check_answers
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.context.validation import LONGEST_NAME
-from statewright.service.engine.waits import approval_of, find_unfit, matches, only_end_of
+from statewright.service.engine.waits import approval_of, find_invalid, matches, only_end_of
 from statewright.service.operations.starting import size_of
 
 _ANSWER: Final = "answer:"
-"""The prefix of the ids of answers."""
+"""The prefix of the keys of answers."""
 Decide = Callable[..., Awaitable[list[Change]]]
-"""See `Approvals.changes_of`."""
+"""Returns the changes that decide an approval; see `Approvals.changes_of`."""
 
 
 class Signals:
@@ -64,15 +71,15 @@ class Signals:
         key: str | None = None,
         must_wait: bool = False,
     ) -> Run:
-        """Send a signal to a run. One that it does not wait for yet is stored until it does.
+        """Send a signal to a run. It is stored until the run waits for its type.
 
-        With `must_wait` such a signal is refused: SignalMismatch if the run waits for other types, InvalidTransition
-        if it does not wait or already has the signal. Raises InvalidRequest for a payload that is not a map, or has
-        keys that begin with two underscores; InvalidTransition for a run that has ended. A signal whose `key` was sent
-        before changes nothing.
+        A signal whose `key` was sent before changes nothing. Raises InvalidRequest for a payload that is not a map or
+        has keys that begin with two underscores, and InvalidTransition for a run that has ended. With `must_wait`,
+        raises SignalMismatch if the run waits for other types only, and InvalidTransition if it does not wait, or has
+        the signal already.
         """
         context = self._context
-        self._check(kind, payload)
+        self._check_signal(kind, payload)
         check_signal_id(key)
         run = await context.records.run(workspace_id, run_id)
         if key is not None and await aresolve(context.ledger.count(Signal, where(run_id=run_id, key=key))):
@@ -86,7 +93,7 @@ class Signals:
         )
         try:
             await context.write(
-                [*_guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), *woken(run.id, now)]
+                [*_guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), *wake_changes(run.id, now)]
             )
         except DuplicateRecord:  # the same signal arrived concurrently
             return run
@@ -110,26 +117,27 @@ class Signals:
         if run.status is not RunStatus.WAITING:
             raise InvalidTransition(f"Run {run.id}", run.status, "answered", ["waiting"], is_asked_for=True)
         waits = await aresolve(context.ledger.find(Wait, where(run_id=run.id)))
-        by_name = {name: wait for wait in waits for name in (wait.id, wait.interrupt_id)}
-        unknown = next((name for name in answers if name not in by_name), None)
+        by_id = {question_id: wait for wait in waits for question_id in (wait.id, wait.interrupt_id)}
+        unknown = next((question_id for question_id in answers if question_id not in by_id), None)
         if unknown is not None:
             open_ids = [wait.id for wait in waits]
             raise NotFound(
                 f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, open_ids, noun="Open")
             )
-        check_answers(key, (by_name[name] for name in answers))
-        for name, value in answers.items():
-            self._check_answer(by_name[name], value)
-        by_wait = {by_name[name].id: value for name, value in answers.items()}
+        check_answers(key, (by_id[question_id] for question_id in answers))
+        for question_id, value in answers.items():
+            self._check_value(by_id[question_id], value)
+        by_wait = {by_id[question_id].id: value for question_id, value in answers.items()}
         answers, decisions = await self._decisions(by_wait, workspace_id, waits, key)
-        await self._check_answers(run, {by_name[name].interrupt_id: value for name, value in answers.items()}, waits)
+        pairs = [(by_id[wait_id], value) for wait_id, value in answers.items()]
+        await self._check_types(run, {wait.interrupt_id: value for wait, value in pairs}, waits)
         if size_of(answers) > context.settings.max_payload:
             raise PayloadTooLarge(f"The answers have more than {context.settings.max_payload} bytes.")
         now = context.now()
-        inserts: list[Change] = [Insert(answer_to(by_name[name], value, now)) for name, value in answers.items()]
-        guards = [guard for name in answers for guard in guard_unanswered(by_name[name])]
+        inserts: list[Change] = [Insert(answer_to(wait, value, now)) for wait, value in pairs]
+        guards = [guard for wait, _ in pairs for guard in guard_unanswered(wait)]
         try:
-            await context.write([*guards, *inserts, *decisions, *woken(run.id, now)])
+            await context.write([*guards, *inserts, *decisions, *wake_changes(run.id, now)])
         except (DuplicateRecord, RecordPresent):
             raise _already_answered(run) from None
         except RecordConflict:  # it timed out, or the thread was changed, after the waits were read
@@ -145,7 +153,7 @@ class Signals:
         """Return the answers without those of approvals, by wait, and the changes that decide the approvals."""
         approvals = {wait.id for wait in waits if approval_of(wait) is not None}
         changes: list[Change] = []
-        for wait_id in (name for name in answers if name in approvals):
+        for wait_id in (wait_id for wait_id in answers if wait_id in approvals):
             answer: Any = answers[wait_id]
             if not isinstance(answer, Mapping):
                 raise InvalidRequest(
@@ -160,20 +168,20 @@ class Signals:
                 decided_by=_decider(decision.get("decidedBy")),
                 key=key,
             )
-        return {name: value for name, value in answers.items() if name not in approvals}, changes
+        return {wait_id: value for wait_id, value in answers.items() if wait_id not in approvals}, changes
 
-    def _check_answer(self, wait: Wait, value: Json) -> None:
-        """Raise InvalidRequest for a wait that takes no answer, or a value that no signal could bring to it."""
-        alone = only_end_of(wait)
-        if alone is not None:
+    def _check_value(self, wait: Wait, value: Json) -> None:
+        """Raise InvalidRequest for a wait that takes no answer, or an invalid payload for an event."""
+        only_end = only_end_of(wait)
+        if only_end is not None:
             raise InvalidRequest(
-                f"Step {wait.step_name!r} of run {wait.run_id} waits for {alone}, and {wait.id} takes no answer. "
+                f"Step {wait.step_name!r} of run {wait.run_id} waits for {only_end}, and {wait.id} takes no answer. "
                 f"Answer questions and events."
             )
         if wait.event is not None:
             check_payload(value, self._context.settings.max_payload)
 
-    async def _check_answers(self, run: Run, answers: Mapping[str, Json], waits: Sequence[Wait]) -> None:
+    async def _check_types(self, run: Run, answers: Mapping[str, Json], waits: Sequence[Wait]) -> None:
         """Raise InvalidRequest for an answer that does not have the required type."""
         answered = [wait for wait in waits if wait.interrupt_id in answers]
         if any(wait.schema is not None for wait in answered):
@@ -181,10 +189,10 @@ class Signals:
             open_ids = {question.id for question in saved.pending.open} if saved is not None else set[str]()
             if not open_ids.issuperset(answers):  # it was closed after the waits were read
                 raise InvalidTransition(f"A question of run {run.id}", "closed", "answered", [], is_asked_for=True)
-            for why in find_unfit(saved, answers).values():
-                raise InvalidRequest(why)
+            for reason in find_invalid(saved, answers).values():
+                raise InvalidRequest(reason)
 
-    def _check(self, kind: str, payload: Json) -> None:
+    def _check_signal(self, kind: str, payload: Json) -> None:
         if not 1 <= len(kind) <= 255:
             raise InvalidRequest(f"The type of a signal has {len(kind)} characters. Give 1 to 255.")
         if kind.startswith("__"):
@@ -210,7 +218,7 @@ class Signals:
         )
 
 
-def check_payload(payload: Json, largest: int) -> None:
+def check_payload(payload: Json, max_size: int) -> None:
     """Raise InvalidRequest for a payload that cannot become part of a state, and PayloadTooLarge."""
     if not isinstance(payload, Mapping):
         raise InvalidRequest(f"The payload is {payload!r:.80}. Give an object.")
@@ -218,8 +226,8 @@ def check_payload(payload: Json, largest: int) -> None:
     if hidden is not None:
         raise InvalidRequest(f"The payload has a key {hidden!r}. Keys that begin with two underscores are reserved.")
     size = size_of(payload)
-    if size > largest:
-        raise PayloadTooLarge(f"The payload has {size} bytes; at most {largest} are allowed.")
+    if size > max_size:
+        raise PayloadTooLarge(f"The payload has {size} bytes; at most {max_size} are allowed.")
 
 
 def check_signal_id(signal_id: str | None) -> None:
@@ -251,16 +259,16 @@ def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
 
 
 def guard_unanswered(wait: Wait | None) -> list[Change]:
-    """Return the guards of a write that stores an answer: the wait is open and has none yet. No wait, no guards.
+    """Return the guards of a write that stores an answer to a wait: it is open and has no answer. None needs no guards.
 
-    A worker that handles a timeout deletes the wait with its first write, which the version of the run refuses if the
-    signal was first. An answer stays in the inbox until the write that deletes its wait.
+    The first write of a worker that handles a timeout deletes the wait. It is refused if a signal has changed the
+    version of the run before. An answer stays in the inbox until the write that deletes its wait.
     """
     if wait is None:
         return []
     untaken = where(run_id=wait.run_id, taken=False)
     guards: list[Change] = [
-        Update(Wait, wait.id, {"run_id": wait.run_id}),
+        Update(Wait, wait.id, {"run_id": wait.run_id}),  # changes nothing, and is refused if the wait is gone
         Absent(Signal, [*untaken, *where(interrupt_id=wait.interrupt_id)]),
     ]
     return [*guards, Absent(Signal, [*untaken, *where(type=wait.event)])] if wait.event is not None else guards
@@ -279,11 +287,11 @@ def _already_answered(run: Run) -> InvalidTransition:
 
 
 def _guard_not_ended(run_id: str) -> list[Change]:
-    """Return the guard that a run has not ended, because nothing would read its inbox then."""
+    """Return the guard of a write to the inbox of a run: it has not ended, because no worker would read its inbox."""
     return [Absent(Run, [Condition("id", "=", run_id), Condition("status", "in", sorted(ENDED))])]
 
 
-def woken(run_id: str, now: datetime) -> list[Change]:
+def wake_changes(run_id: str, now: datetime) -> list[Change]:
     """Return the change that makes a run due if it waits."""
     waiting = [Condition("id", "=", run_id), Condition("status", "=", RunStatus.WAITING)]
     return [UpdateAll(Run, waiting, {"due_at": now})]

@@ -1,4 +1,4 @@
-"""Creation of runs: a request is validated, and turned into the changes that create the run."""
+"""Creation of runs: requests are validated, and turned into the changes that create runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic_core import to_json
 
 from statewright.async_futures import adrive, aresolve
+from statewright.clock import iso
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
 from statewright.futures import drive
 from statewright.ids import draw_checkpoint_id, draw_run_id
@@ -25,7 +26,7 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.service.context.jsonable import entries_as_text, iso
+from statewright.service.context.jsonable import entries_as_text
 from statewright.service.context.records import MOST_LABELS, others_on_thread
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
@@ -39,8 +40,8 @@ _LONGEST_KEY: Final = 255
 _LONGEST_TAG: Final = 200
 _LIMIT_CACHE_SECONDS: Final = 2.0
 """Seconds for which the limits of a workspace are cached."""
-Cancelling = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
-"""Returns the cancellation of runs; see `Control.cancellation`."""
+CancelRuns = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
+"""Returns the cancellation of runs for a reason; see `Control.cancellation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +54,13 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """The slot of a new run on its thread."""
+class ThreadSlot:
+    """The right of a new run to use its thread, now or after the runs that use it."""
 
     run: Run
     """The run, as it will be written."""
     changes: Sequence[Change] = ()
-    """Changes that free and guard the slot, to be written before the run in the same transaction."""
+    """Changes that free the thread and guard that it stays free, to be written with the run, and before it."""
     publish: Callable[[], object] = lambda: None
     """Publishes the changes; to be called once they are written."""
 
@@ -69,67 +70,67 @@ class Starter:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
-        self._limited: dict[str, tuple[float | None, bool]] = {}
-        """By workspace, when it was read, and whether it has a limit."""
+        self._limit_cache: dict[str, tuple[float | None, bool]] = {}
+        """For each workspace, the time at which its record was read, and whether it has a limit of concurrent runs."""
 
-    async def prepare(self, workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, list[Change]]:
+    async def prepare(self, workspace_id: str, request: StartRun, now: datetime) -> tuple[Run, list[Change]]:
         """Validate a request, and return a new run with the changes that create it.
 
-        Raises InvalidRequest, NotFound, PayloadTooLarge, and SpendingLimitReached if it were to begin today in a
-        workspace that has used up its day.
+        Raises InvalidRequest, NotFound, PayloadTooLarge, and SpendingLimitReached if the run is to begin today in a
+        workspace that has reached a daily limit.
         """
-        check_start(wanted, self._context.settings)
-        definition = await adrive(self._context.versions.requested(workspace_id, wanted))
-        run, changes = self.build_run(workspace_id, wanted, definition, now)
-        await self._context.spending.check_start(workspace_id, wanted.after)
+        check_start(request, self._context.settings)
+        definition = await adrive(self._context.versions.requested(workspace_id, request))
+        run, changes = self.build_run(workspace_id, request, definition, now)
+        await self._context.spending.check_start(workspace_id, request.after)
         return run, changes
 
     def build_run(
-        self, workspace_id: str, wanted: StartRun, definition: StoredDefinition, now: datetime
+        self, workspace_id: str, request: StartRun, definition: StoredDefinition, now: datetime
     ) -> tuple[Run, list[Change]]:
-        """Return a new run of a version, and the changes that create it. Raises InvalidRequest for invalid input."""
-        check_input(definition, wanted.input)
-        run_id = wanted.run_id or self.new_id()
+        """Return a new run of a definition, and the changes that create it. Raises InvalidRequest for invalid input."""
+        check_input(definition, request.input)
+        run_id = request.run_id or self.new_id()
         run = Run(
             id=run_id,
             workspace_id=workspace_id,
             graph=definition.name,
             definition_id=definition.id,
-            thread_id=wanted.thread_id or run_id,
-            due_at=max(wanted.after, now) if wanted.after is not None else now,
-            input=wanted.input,
-            settings={**wanted.settings, **({"notBefore": iso(wanted.after)} if wanted.after is not None else {})},
-            idempotency_key=wanted.idempotency_key,
-            on_busy=wanted.on_busy,
-            concurrency_key=wanted.concurrency_key,
-            concurrency_limit=wanted.concurrency_limit,
-            queue=wanted.queue,
-            deadline_at=now + timedelta(seconds=wanted.timeout) if wanted.timeout is not None else None,
-            source=wanted.source,
-            parent_id=wanted.parent_id,
-            parent_waits=wanted.parent_waits,
-            tags=list(wanted.tags),
-            metadata=dict(wanted.metadata),
+            thread_id=request.thread_id or run_id,
+            due_at=max(request.after, now) if request.after is not None else now,
+            input=request.input,
+            settings={**request.settings, **({"notBefore": iso(request.after)} if request.after is not None else {})},
+            idempotency_key=request.idempotency_key,
+            on_busy=request.on_busy,
+            concurrency_key=request.concurrency_key,
+            concurrency_limit=request.concurrency_limit,
+            queue=request.queue,
+            deadline_at=now + timedelta(seconds=request.timeout) if request.timeout is not None else None,
+            source=request.source,
+            parent_id=request.parent_id,
+            parent_waits=request.parent_waits,
+            tags=list(request.tags),
+            metadata=dict(request.metadata),
             created_at=now,
             updated_at=now,
         )
         return run, [Insert(run), *_labels(run)]
 
     def new_id(self) -> str:
-        """Return an id for a run; later ids sort behind it."""
+        """Return an id for a new run. Ids sort by the time at which they were drawn."""
         return f"run_{draw_checkpoint_id()}"
 
     async def is_limited(self, workspace_id: str) -> bool:
         """Return whether a workspace has a limit of concurrent runs."""
-        read, limited = self._limited.get(workspace_id, (None, False))
+        read_at, has_limit = self._limit_cache.get(workspace_id, (None, False))
         now = self._context.clock.monotonic()
-        if read is None or now - read > _LIMIT_CACHE_SECONDS:
+        if read_at is None or now - read_at > _LIMIT_CACHE_SECONDS:
             workspace = await aresolve(self._context.ledger.get(Workspace, workspace_id))
-            limited = workspace is not None and workspace.max_running is not None
-            self._limited[workspace_id] = (now, limited)
-        return limited
+            has_limit = workspace is not None and workspace.max_running is not None
+            self._limit_cache[workspace_id] = (now, has_limit)
+        return has_limit
 
-    def failure_changes(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
+    def failure_handler_changes(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
         """Return the changes that start the failure handler of a run that has failed: its `on_failure` graph.
 
         A run that is itself a failure handler has none.
@@ -156,36 +157,40 @@ class Starter:
         runs = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
         return runs[0] if runs else None
 
-    async def make_room(self, run: Run, cancelling: Cancelling) -> Room | Run:
-        """Return the slot of a new run on its thread by its `on_busy`, or the run with the same idempotency key.
+    async def find_slot(self, run: Run, cancel_runs: CancelRuns) -> ThreadSlot | Run:
+        """Return the slot of a new run on its thread, or the run on it that has the same idempotency key.
 
-        Raises RequestConflict if another run has the thread, by default.
+        The `on_busy` of the run decides what happens if other runs use the thread: by default, RequestConflict is
+        raised.
         """
         if run.thread_id == run.id:
-            return Room(run)
-        busy = await aresolve(self._context.ledger.find(Run, others_on_thread(run)))
-        same = next(
-            (other for other in busy if run.idempotency_key and other.idempotency_key == run.idempotency_key), None
-        )
-        if same is not None:
-            return same
+            return ThreadSlot(run)
+        others: Sequence[Run] = await aresolve(self._context.ledger.find(Run, others_on_thread(run)))
+        key = run.idempotency_key
+        existing = next((other for other in others if key and other.idempotency_key == key), None)
+        if existing is not None:
+            return existing
         if run.on_busy == "enqueue":
-            return Room(run)
-        alone = Absent(Run, others_on_thread(run))
-        if not busy:
-            return Room(run, [alone])
+            return ThreadSlot(run)
+        guard = Absent(Run, others_on_thread(run))
+        if not others:
+            return ThreadSlot(run, [guard])
         if run.on_busy == "reject":
             raise RequestConflict(
-                f"Thread {run.thread_id!r} is busy with run {busy[0].id}, which is {busy[0].status}. Wait for its "
+                f"Thread {run.thread_id!r} is busy with run {others[0].id}, which is {others[0].status}. Wait for its "
                 f"end, or set onBusy to enqueue, interrupt or rollback.",
-                details={"runs": [other.id for other in busy]},
+                details={"runs": [other.id for other in others]},
             )
-        cancellation = await cancelling(busy, f"run on_busy={run.on_busy!r} took its thread")
-        before = [other.id for other in busy] + [each for other in busy for each in other.settings.get("takesOver", ())]
-        undone = any(other.settings.get("rollsBack") for other in busy if not other.begun)
-        taken = {"takesOver": before, "rollsBack": undone or run.on_busy == "rollback"}
-        taking = replace(run, settings={**run.settings, **taken})
-        return Room(taking, [*cancellation.changes, alone], cancellation.publish)
+        cancellation = await cancel_runs(others, f"run on_busy={run.on_busy!r} took its thread")
+        # A cancelled run may not have begun, and so not have taken its thread over: this run does it in its place.
+        inherited = [run_id for other in others for run_id in other.settings.get("takesOver", ())]
+        rolls_back = any(other.settings.get("rollsBack") for other in others if not other.begun)
+        takeover = {
+            "takesOver": [*(other.id for other in others), *inherited],
+            "rollsBack": rolls_back or run.on_busy == "rollback",
+        }
+        successor = replace(run, settings={**run.settings, **takeover})
+        return ThreadSlot(successor, [*cancellation.changes, guard], cancellation.publish)
 
 
 def claimed(run: Run, worker_id: str) -> Run:
@@ -194,11 +199,11 @@ def claimed(run: Run, worker_id: str) -> Run:
 
 
 def check_input(definition: StoredDefinition, value: Any) -> None:
-    """Raise InvalidRequest for an input that is not an object, if steps in JSON read its fields."""
+    """Raise InvalidRequest if the steps of a JSON workflow read fields of the input, and it is not an object."""
     if definition.kind == "steps" and value is not None and not isinstance(value, Mapping):
         raise InvalidRequest(
-            f"The input of {definition.name!r} is of type {type(value).__name__}. Its steps read fields of it: give an "
-            f"object."
+            f"The input of {definition.name!r} is of type {type(value).__name__}, but its steps read fields of it. "
+            f"Give an object."
         )
 
 
@@ -219,26 +224,26 @@ def size_of(value: Any) -> int:
         raise InvalidRequest(f"The value cannot be represented as JSON: {error}.") from None
 
 
-def check_start(wanted: StartRun, settings: ServiceSettings) -> None:
+def check_start(request: StartRun, settings: ServiceSettings) -> None:
     """Raise InvalidRequest or PayloadTooLarge for an invalid request, before its graph is known."""
-    if wanted.on_busy not in ON_BUSY:
-        raise InvalidRequest(f"onBusy is {wanted.on_busy!r}. " + suggestion(wanted.on_busy, ON_BUSY, noun="Choices"))
-    for name, value in (("idempotencyKey", wanted.idempotency_key), ("threadId", wanted.thread_id)):
+    if request.on_busy not in ON_BUSY:
+        raise InvalidRequest(f"onBusy is {request.on_busy!r}. " + suggestion(request.on_busy, ON_BUSY, noun="Choices"))
+    for name, value in (("idempotencyKey", request.idempotency_key), ("threadId", request.thread_id)):
         if value is not None and not 1 <= len(value) <= _LONGEST_KEY:
             raise InvalidRequest(f"{name} has {len(value)} characters. Give 1 to {_LONGEST_KEY}.")
-    if len(wanted.tags) > MOST_LABELS:
-        raise InvalidRequest(f"The run was given {len(wanted.tags)} tags. Give at most {MOST_LABELS}.")
-    for tag in wanted.tags:
+    if len(request.tags) > MOST_LABELS:
+        raise InvalidRequest(f"The run has {len(request.tags)} tags. Give at most {MOST_LABELS}.")
+    for tag in request.tags:
         if not 1 <= len(tag) <= _LONGEST_TAG:
             raise InvalidRequest(f"A tag has {len(tag)} characters. Give 1 to {_LONGEST_TAG}.")
-    if wanted.after is not None and wanted.after.tzinfo is None:
-        raise InvalidRequest(f"after={wanted.after} has no time zone. Add one, such as +00:00.")
-    if wanted.timeout is not None and not 0 < wanted.timeout <= 10 * 365 * 86400:
-        raise InvalidRequest(f"The timeout is {wanted.timeout} seconds. Give more than 0, and at most ten years.")
-    if wanted.concurrency_limit is not None and (wanted.concurrency_limit < 1 or wanted.concurrency_key is None):
-        raise InvalidRequest("A concurrencyLimit is at least 1, and goes with a concurrencyKey.")
-    size = size_of(wanted.input)
+    if request.after is not None and request.after.tzinfo is None:
+        raise InvalidRequest(f"after={request.after} has no time zone. Add one, such as +00:00.")
+    if request.timeout is not None and not 0 < request.timeout <= 10 * 365 * 86400:
+        raise InvalidRequest(f"The timeout is {request.timeout} seconds. Give more than 0, and at most ten years.")
+    if request.concurrency_limit is not None and (request.concurrency_limit < 1 or request.concurrency_key is None):
+        raise InvalidRequest("A concurrencyLimit must be at least 1, and needs a concurrencyKey.")
+    size = size_of(request.input)
     if size > settings.max_input:
         raise PayloadTooLarge(f"The input has {size} bytes; at most {settings.max_input} are allowed.")
-    if size_of([wanted.metadata, wanted.settings]) > settings.max_payload:
+    if size_of([request.metadata, request.settings]) > settings.max_payload:
         raise PayloadTooLarge(f"Metadata and settings have more than {settings.max_payload} bytes together.")

@@ -1,9 +1,10 @@
-"""Edits of a thread from outside, together with the run that waits, is paused or has failed on it, in one transaction.
+"""Edits of a thread from outside, in one transaction with the records of the run that waits, is paused or has failed.
 
-An update may do what a task waits for, and a fork may repeat a task that was completed. The records of the run follow
-the commit: waits of closed questions are deleted, steps of removed tasks are cancelled, steps of tasks that are due
-again are opened, and a run that can continue is made due. An accepted answer is never lost: while one has not been
-processed yet, the edit is refused."""
+An update may do what a task waits for, and a fork may repeat a task that was completed. So the records of the run are
+changed too: waits of closed questions are deleted, steps of removed tasks are cancelled, steps of tasks that are due
+again are opened, and a run that can continue is made due. An accepted answer is never lost: until it is processed, the
+edit is refused.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ from statewright.runtime import RUN_ENDED
 from statewright.runtime.core.frontier import due_tasks
 from statewright.service.engine.changeset import ChangeSet
 from statewright.service.engine.step_records import StepRecords
-from statewright.service.engine.waits import arrived
+from statewright.service.engine.waits import match_signals
 
 AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
 """The statuses of runs that advance their thread, or are about to."""
@@ -50,15 +51,15 @@ _RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
 _OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING, StepStatus.FAILED]
 """Steps that have work left; a failed one is tried again if its run is retried."""
 _MAIN: Final = "main"
-"""The branch that runs are on."""
+"""The branch that runs advance."""
 ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
 """Returns the changes of records that follow from a commit; see `RestingRun.changes`."""
 
 
 class RestingRun:
-    """A run that may still continue on a thread, and its records that a change of the thread affects.
+    """A run that may still continue on a thread, and those of its records that an edit of the thread affects.
 
-    It waits, is halted, or has failed; a failed run continues if it is retried, from the state of the thread then.
+    It waits, is paused, or has failed. A failed run continues if it is retried, from the state of the thread then.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class RestingRun:
         return cls(run, graph, waits, steps, inbox)
 
     def changes(self, commit: Commit, now: datetime) -> list[Change]:
-        """Return what a commit from outside means for the run. Raises RequestConflict if it would lose an answer."""
+        """Return the changes of the run's records for an edit. Raises RequestConflict if it would lose an answer."""
         if commit.line.namespace or commit.line.branch != _MAIN:
             return self._guard_unchanged()
         pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
@@ -97,7 +98,7 @@ class RestingRun:
         reopened = still_open - self._find_asked_ids(pending)
         is_affected = bool(closed or reopened or due_tasks(commit.checkpoint, pending) or not frontier)
         if not is_affected and self.run.status is not RunStatus.FAILED:
-            return self._guard_unchanged()  # everything waits as before
+            return self._guard_unchanged()  # all tasks wait as before
         self._check_answers(closed, now)
         return [
             *self._advance(now),
@@ -109,7 +110,7 @@ class RestingRun:
     def _find_asked_ids(self, pending: Pending) -> set[Any]:
         """Return the ids of the questions that the run has asked.
 
-        A failed run has no waits: its questions are those of tasks that have a step.
+        A failed run has no waits, so its questions are those of tasks that have a step.
         """
         if self.run.status is not RunStatus.FAILED:
             return {wait.interrupt_id for wait in self._waits}
@@ -119,17 +120,17 @@ class RestingRun:
         }
 
     def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
-        if arrived(closed, self._inbox, now).signals:
+        if match_signals(closed, self._inbox, now).signals:
             raise RequestConflict(
-                f"Run {self.run.id} has been answered, and is about to be resumed. Wait until it rests, and try again.",
+                f"Run {self.run.id} was answered, and is about to be resumed. Wait until it is idle, and try again.",
                 details={"runs": [self.run.id]},
             )
 
     def _guard_unchanged(self) -> list[Change]:
-        """Return the guards of a change that does not affect the run: it is as it was read, and no worker has it."""
-        same = where(id=self.run.id)
-        moved = [Condition("version", "!=", self.run.version), Condition("claim", "!=", None)]
-        return [*(Absent(Run, [*same, condition]) for condition in moved), *self._guard_no_other_run()]
+        """Return the guards of an edit that does not affect the run: it has not changed, and is not claimed."""
+        same_run = where(id=self.run.id)
+        changed = [Condition("version", "!=", self.run.version), Condition("claim", "!=", None)]
+        return [*(Absent(Run, [*same_run, condition]) for condition in changed), *self._guard_no_other_run()]
 
     def _guard_no_other_run(self) -> list[Change]:
         """Return the guards that no other run uses the thread of a failed run, which does not reserve it."""
@@ -147,43 +148,43 @@ class RestingRun:
     def _close(self, closed: Sequence[Wait], now: datetime) -> list[Change]:
         if not closed:
             return []
-        named = [Condition("id", "in", [wait.id for wait in closed])]
+        conditions = [Condition("id", "in", [wait.id for wait in closed])]
         cancelled = {"decision": "cancelled", "decided_at": now}
-        return [Delete(Wait, named), UpdateAll(Approval, [*named, *where(decision=None)], cancelled)]
+        return [Delete(Wait, conditions), UpdateAll(Approval, [*conditions, *where(decision=None)], cancelled)]
 
     def _discard_answers(self, reopened: Sequence[Interrupt]) -> list[Change]:
         """Discard earlier answers to questions that a fork asks again, so that they can be answered anew.
 
-        The end of a child run is kept: it is reported once, and no caller would send it again.
+        The report that a child run has ended is kept, because it is sent only once.
         """
-        mine = where(run_id=self.run.id)
-        identities = sorted(question.id for question in reopened)
+        of_run = where(run_id=self.run.id)
+        interrupt_ids = sorted(question.id for question in reopened)
         events = (question.event for question in reopened)
         types = sorted(event for event in events if event is not None and not event.startswith(RUN_ENDED))
-        stale: list[Change] = []
-        if identities:
-            answers = [*mine, Condition("interrupt_id", "in", identities)]
-            stale.append(UpdateAll(Signal, answers, {"key": None, "taken": True}))
+        changes: list[Change] = []
+        if interrupt_ids:
+            answers = [*of_run, Condition("interrupt_id", "in", interrupt_ids)]
+            changes.append(UpdateAll(Signal, answers, {"key": None, "taken": True}))
         if types:
-            early = [*mine, *where(taken=False), Condition("type", "in", types)]
-            stale.append(UpdateAll(Signal, early, {"taken": True}))
-        return stale
+            signals = [*of_run, *where(taken=False), Condition("type", "in", types)]
+            changes.append(UpdateAll(Signal, signals, {"taken": True}))
+        return changes
 
     def _match_steps(self, commit: Commit, pending: Pending, now: datetime) -> list[Change]:
         """Cancel the steps of tasks that are gone, and open one for each task that is due."""
         frontier = commit.checkpoint.frontier
         due = {task.id for task in frontier}
-        gone = [step.id for step in self._steps if step.task_id not in due]
+        removed = [step.id for step in self._steps if step.task_id not in due]
         due_steps = [step for step in self._steps if step.task_id in due]
-        again = due - {step.task_id for step in due_steps} - pending.completed.keys()
+        repeated = due - {step.task_id for step in due_steps} - pending.completed.keys()
         changeset = ChangeSet()
         records = StepRecords(self.run, self._graph, due_steps, self._waits)
         records.start(changeset, frontier, commit.checkpoint.step + 1, now, halts=True, done=pending.completed)
-        former = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(again))]
-        ended = {"status": StepStatus.CANCELLED, "completed_at": now}
+        previous = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(repeated))]
+        cancelled = {"status": StepStatus.CANCELLED, "completed_at": now}
         return [
-            *([UpdateAll(StepRun, [Condition("id", "in", gone)], ended)] if gone else []),
-            *([Delete(StepRun, former)] if again else []),
+            *([UpdateAll(StepRun, [Condition("id", "in", removed)], cancelled)] if removed else []),
+            *([Delete(StepRun, previous)] if repeated else []),
             *changeset.changes,
         ]
 
@@ -199,30 +200,31 @@ def _guard_no_run(workspace_id: str, thread_id: str) -> list[Change]:
 
 
 def guard_no_run_since(newest: Run) -> ChangesOf:
-    """Return the guards of a change to a thread whose runs have ended: no other has come since it was read.
+    """Return the guards of an edit of a thread whose runs have ended: no other run was started since it was read.
 
-    Its newest run must still be there: retention may have deleted both, and the change would create the thread again.
+    Its newest run must still exist: retention may have deleted both, and the edit would create the thread again.
     """
-    still_there = Update(Run, newest.id, {})
-    return lambda commit, now: [*_guard_no_run(newest.workspace_id, newest.thread_id), still_there]
+    exists = Update(Run, newest.id, {})
+    return lambda commit, now: [*_guard_no_run(newest.workspace_id, newest.thread_id), exists]
 
 
 async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
-    """Return the id of the run that a head belongs to: that of the checkpoint which the edits since have changed.
+    """Return the id of the run that a head belongs to, or whose checkpoint was edited since.
 
-    Edits have run ids of their own. A rollback is not an edit: the run that it has undone does not have the thread.
+    Edits have run ids of their own. A rollback does not count as an edit, because it has removed its run from the
+    thread.
     """
     saved = head
     while saved.source in ("update", "fork") and "rolled_back" not in saved.metadata and saved.parent_id is not None:
         parent = await aresolve(saver.load(saved.line.thread_id, checkpoint_id=saved.parent_id))
-        if parent is None:  # it was pruned
+        if parent is None:  # pruned
             break
         saved = parent
     return saved.run_id
 
 
 class EditRecorder:
-    """The saver of a change from outside: what it commits changes the records of a run in the same transaction."""
+    """The saver of an edit: it writes the edit in one transaction with the resulting changes of a run's records."""
 
     def __init__(self, saver: Checkpointer, ledger: Ledger, changes_of: ChangesOf) -> None:
         self._saver = saver
@@ -236,7 +238,7 @@ class EditRecorder:
         return getattr(self._saver, name)
 
     def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
-        """Save a commit together with what it means for the run."""
+        """Save a commit together with the changes that follow from it."""
         self.changes = self._changes_of(commit, commit.created_at)
         jobs = [*also, self._ledger.job(self.changes)] if self.changes else also
         return self._saver.commit(commit, also=jobs)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpointer
+from statewright.clock import iso
 from statewright.errors import (
     CheckpointNotFound,
     InvalidRequest,
@@ -22,7 +23,6 @@ from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
-from statewright.service.context.jsonable import iso
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
 
@@ -76,7 +76,7 @@ class Threads:
         on the thread, or is about to be resumed with an answer.
         """
         config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
-        return await self._edited(workspace_id, thread_id, key, lambda app: app.fork(config, branch=branch))
+        return await self._edit(workspace_id, thread_id, key, lambda app: app.fork(config, branch=branch))
 
     async def update(
         self,
@@ -94,18 +94,18 @@ class Threads:
         this completes is resumed. Raises RequestConflict while a run is being advanced on the thread, or is about to be
         resumed with an answer.
         """
-        named = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
-        config = {"configurable": {name: value for name, value in named.items() if value is not None}}
-        return await self._edited(workspace_id, thread_id, key, lambda app: app.update_state(config, values, as_node))
+        ids = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
+        config = {"configurable": {name: value for name, value in ids.items() if value is not None}}
+        return await self._edit(workspace_id, thread_id, key, lambda app: app.update_state(config, values, as_node))
 
-    async def _edited(
+    async def _edit(
         self, workspace_id: str, thread_id: str, key: ApiKey | None, edit: Callable[[CompiledGraph], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Edit a thread together with the run that rests on it. Return the new state of the thread."""
-        app = await self._idle(workspace_id, thread_id)
+        """Edit a thread together with the records of the run that may continue on it. Return the new state."""
+        app = await self._app_if_idle(workspace_id, thread_id)
         context = self._context
         resting = await RestingRun.find(context.ledger, workspace_id, thread_id, app.graph)
-        # Checked after the run was read: the edit is refused if the run changes, so the permission still holds then.
+        # Checked after the run was read: the edit is refused if the run changes meanwhile, and with it the permission.
         await self._check_change(workspace_id, thread_id, key)
         if resting is not None:
             changes_of = resting.changes
@@ -113,17 +113,17 @@ class Threads:
             changes_of = guard_no_run_since((await self.runs(workspace_id, thread_id))[0])
         recorder = EditRecorder(context.saver_of(workspace_id), context.ledger, changes_of)
         try:
-            head = await self._called(edit, app.with_services(checkpointer=cast("Checkpointer", recorder)))
+            head = await self._call(edit, app.with_services(checkpointer=cast("Checkpointer", recorder)))
         except RecordConflict as error:
-            # A failed run changes only if it is retried; the conflict is most likely with a new run.
-            moved = [resting.run.id] if resting is not None and resting.run.status is not RunStatus.FAILED else []
+            # A failed run changes only if it is retried, so the conflict is most likely with a new run.
+            changed = [resting.run.id] if resting is not None and resting.run.status is not RunStatus.FAILED else []
             raise RequestConflict(
-                f"{f'Run {moved[0]}' if moved else 'Another run'} has changed on thread {thread_id!r} meanwhile. "
+                f"{f'Run {changed[0]}' if changed else 'Another run'} has changed on thread {thread_id!r} meanwhile. "
                 f"Read the thread again, and retry.",
-                details={"runs": moved},
+                details={"runs": changed},
             ) from error
         context.publish(recorder.changes)
-        return _describe(await self._called(app.get_state, head))
+        return _describe(await self._call(app.get_state, head))
 
     async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
         async def body_of(definition_id: str) -> Any:
@@ -141,32 +141,34 @@ class Threads:
         return list(runs)
 
     async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
-        """Return the graph of the run that had the thread last, as one that reads the saver."""
+        """Return the graph of the run that has advanced the thread last, with the saver of the workspace."""
         newest = (await self.runs(workspace_id, thread_id))[0]
-        if not newest.begun:  # what another one has saved is read by its graph
-            mine = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
+        if not newest.begun:  # the state was saved by an earlier run
+            conditions = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
             order = Order("created_at", descending=True)
-            begun = await aresolve(self._context.ledger.find(Run, mine, order=order, limit=1))
+            begun = await aresolve(self._context.ledger.find(Run, conditions, order=order, limit=1))
             newest = begun[0] if begun else newest
         graph = await self._context.versions.load_graph(newest)
         return graph.with_services(checkpointer=self._context.saver_of(workspace_id), clock=self._context.clock)
 
-    async def _idle(self, workspace_id: str, thread_id: str) -> CompiledGraph:
+    async def _app_if_idle(self, workspace_id: str, thread_id: str) -> CompiledGraph:
+        """Return the graph of a thread. Raises RequestConflict while a run is being advanced on it."""
         app = await self._app(workspace_id, thread_id)
-        mine = where(workspace_id=workspace_id, thread_id=thread_id)
-        conditions = [*mine, Condition("status", "in", AT_WORK)]
+        on_thread = where(workspace_id=workspace_id, thread_id=thread_id)
+        conditions = [*on_thread, Condition("status", "in", AT_WORK)]
         busy = await aresolve(self._context.ledger.find(Run, conditions))
         if busy:
             raise RequestConflict(
-                f"Thread {thread_id!r} is being advanced by run {busy[0].id}. Pause it, or wait until it rests.",
+                f"Thread {thread_id!r} is being advanced by run {busy[0].id}. Pause it, or wait until it is idle.",
                 details={"runs": [run.id for run in busy]},
             )
         return app
 
     async def _snapshot(self, app: CompiledGraph, thread_id: str, checkpoint_id: str | None) -> StateSnapshot:
-        return await self._called(app.get_state, thread_id=thread_id, checkpoint_id=checkpoint_id)
+        return await self._call(app.get_state, thread_id=thread_id, checkpoint_id=checkpoint_id)
 
-    async def _called(self, function: Any, *args: Any, **options: Any) -> Any:
+    async def _call(self, function: Any, *args: Any, **options: Any) -> Any:
+        """Call a method of a graph on a worker thread; its errors become those of the service."""
         try:
             return await call_in_thread(function, *args, **options)
         except CheckpointNotFound as error:
@@ -175,7 +177,7 @@ class Threads:
             raise
         except StatewrightError as error:
             raise InvalidRequest(str(error)) from error
-        except Exception as error:  # of a reducer, which does not take what was given
+        except Exception as error:  # raised by a reducer
             raise InvalidRequest(f"The graph rejects these values: {type(error).__name__}: {error}") from error
 
 
@@ -184,23 +186,23 @@ def _fields(values: Any) -> Mapping[str, Any]:
 
 
 def _describe(snapshot: StateSnapshot) -> dict[str, Any]:
-    """Return a checkpoint as the API shows it."""
-    named: Mapping[str, Any] = snapshot.config.get("configurable", {})
+    """Return a snapshot as JSON, with the fields of `statewright.api.definitions.Thread`."""
+    own: Mapping[str, Any] = snapshot.config.get("configurable", {})
     parent: Mapping[str, Any] = (snapshot.parent_config or {}).get("configurable", {})
     return {
-        "threadId": named.get("thread_id"),
-        "checkpointId": named.get("checkpoint_id"),
+        "threadId": own.get("thread_id"),
+        "checkpointId": own.get("checkpoint_id"),
         "parentCheckpointId": parent.get("checkpoint_id"),
-        "branch": named.get("branch", "main"),
+        "branch": own.get("branch", "main"),
         "values": as_json(snapshot.values),
         "next": list(snapshot.next),
         "metadata": as_json(snapshot.metadata),
         "createdAt": iso(snapshot.created_at) if snapshot.created_at is not None else None,
-        "tasks": [_task(task) for task in snapshot.tasks],
+        "tasks": [_describe_task(task) for task in snapshot.tasks],
     }
 
 
-def _task(task: Any) -> dict[str, Any]:
+def _describe_task(task: Any) -> dict[str, Any]:
     return {
         "id": task.id,
         "name": task.name,

@@ -40,12 +40,14 @@ class NewTrigger:
 def matching(triggers: Iterable[Trigger], name: str, payload: Json) -> list[Trigger]:
     """Return the triggers that match an event, in their order."""
     return [
-        trigger for trigger in triggers if trigger.active and trigger.event == name and _fits(trigger.match, payload)
+        trigger
+        for trigger in triggers
+        if trigger.active and trigger.event == name and _matches_payload(trigger.match, payload)
     ]
 
 
 def runs_of_event(triggers: Iterable[Trigger], event_id: str, name: str, payload: Json) -> list[StartRun]:
-    """Return requests for the runs that an event starts. Their idempotency keys name the event and the trigger."""
+    """Return the requests for the runs that an event starts. Their idempotency keys contain its id."""
     return [
         StartRun(
             graph=trigger.graph if trigger.definition_id is None else None,
@@ -58,7 +60,7 @@ def runs_of_event(triggers: Iterable[Trigger], event_id: str, name: str, payload
     ]
 
 
-def _fits(match: Mapping[str, Any], payload: Json) -> bool:
+def _matches_payload(match: Mapping[str, Any], payload: Json) -> bool:
     return all(_is_same_json(_value_at(payload, path), value) for path, value in match.items())
 
 
@@ -83,8 +85,8 @@ def _is_same_json(value: Any, other: Any) -> bool:
         left, right = cast("dict[str, Any]", value), cast("dict[str, Any]", other)
         return left.keys() == right.keys() and all(_is_same_json(item, right[name]) for name, item in left.items())
     if isinstance(value, list) and isinstance(other, list):
-        items, others = cast("list[Any]", value), cast("list[Any]", other)
-        return len(items) == len(others) and all(map(_is_same_json, items, others))
+        items, other_items = cast("list[Any]", value), cast("list[Any]", other)
+        return len(items) == len(other_items) and all(map(_is_same_json, items, other_items))
     return value == other
 
 
@@ -135,7 +137,7 @@ async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, cha
 
 def _affected_columns(changes: Mapping[str, Any]) -> list[str]:
     """Return the columns that a change affects, so that concurrent changes of others are kept."""
-    target = {"graph", "definition_id"}
+    target = {"graph", "definition_id"}  # a change of one of them also sets the other
     return [name for name in _FIELDS if name in changes or (name in target and target & changes.keys())]
 
 
@@ -146,6 +148,7 @@ async def remove_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> 
 
 
 async def _values(ledger: Ledger, workspace_id: str, new: NewTrigger) -> dict[str, Any]:
+    """Return the columns of a requested trigger. Raises InvalidRequest and NotFound."""
     match = mapping(new.match, "The match of a trigger")
     _check_paths(match)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
@@ -160,7 +163,7 @@ async def _values(ledger: Ledger, workspace_id: str, new: NewTrigger) -> dict[st
 
 def _check_paths(match: Mapping[str, Any]) -> None:
     if len(match) > MOST_PATHS:
-        raise InvalidRequest(f"The match of a trigger has {len(match)} paths, and may have {MOST_PATHS}.")
+        raise InvalidRequest(f"The match of a trigger has {len(match)} paths; at most {MOST_PATHS} are allowed.")
     for path in match:
         if "" in path.split("."):
             raise InvalidRequest(f"The path {path!r} in the match of a trigger has an empty part. Write it as 'a.b.0'.")

@@ -1,7 +1,7 @@
 """Times at which a cron expression is due.
 
-The library cronsim reads expressions and finds times, daylight saving as Debian's cron has it: a job at certain hours
-runs once a day, and one whose minute or hour begins with a star follows the elapsed time.
+The library cronsim parses expressions and computes times. When clocks change, it behaves like Debian's cron: a job at
+fixed hours runs once on that day, and a job whose minute or hour begins with `*` follows the elapsed time.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FIELDS: Final = (
 )
 """The library's name, the display name, and the allowed values of each field."""
 WINDOW: Final = timedelta(days=1)
-"""The part of the past that is searched at a time."""
+"""The period that is searched at a time."""
 
 
 def next_time(cron: str, timezone: str, after: datetime) -> datetime | None:
     """Return the next time after an instant at which the expression is due, in UTC; None if none is within 50 years."""
     zone = zone_of(timezone)
-    for time in _simulated(cron, after.astimezone(zone)):
-        if time > after:  # in an hour that the clock shows twice the library may begin with what has passed
+    for time in _iter_times(cron, after.astimezone(zone)):
+        if time > after:  # in an hour that the clocks repeat, the library may begin with a time that has passed
             return time.astimezone(UTC)
     return None
 
@@ -48,18 +48,18 @@ def times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
         after = time
 
 
-def last_times(cron: str, timezone: str, *, since: datetime, until: datetime, most: int) -> list[datetime]:
+def last_times(cron: str, timezone: str, *, since: datetime, until: datetime, limit: int) -> list[datetime]:
     """Return the last times that are due after `since` and not after `until`, the oldest first.
 
-    They are looked for from the end, so that a long time away does not cost a long search.
+    The search begins at the end, so that it is short even after a long downtime.
     """
     due: list[datetime] = []
     end = until
-    while end > since and len(due) < most:
+    while end > since and len(due) < limit:
         start = max(since, end - WINDOW)
         due[:0] = _between(cron, timezone, start, end)
         end = start
-    return due[-most:]
+    return due[-limit:]
 
 
 def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[datetime]:
@@ -68,8 +68,8 @@ def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[d
 
 def read_cron(cron: Any) -> None:
     """Validate a cron expression. Raises InvalidRequest, which names the field."""
-    text(cron, "A cron expression", longest=LONGEST_CRON)
-    next(iter(_simulated(cron, datetime(2000, 1, 1, tzinfo=UTC))), None)
+    text(cron, "A cron expression", max_length=LONGEST_CRON)
+    next(iter(_iter_times(cron, datetime(2000, 1, 1, tzinfo=UTC))), None)
 
 
 def zone_of(timezone: Any) -> tzinfo:
@@ -82,12 +82,12 @@ def zone_of(timezone: Any) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        guess = nearest(name, available_timezones())
-        hint = f"Did you mean {guess!r}?" if guess else "Names are those of the IANA database, such as 'Europe/Berlin'."
+        match = nearest(name, available_timezones())
+        hint = f"Did you mean {match!r}?" if match else "Names are those of the IANA database, such as 'Europe/Berlin'."
         raise InvalidRequest(f"There is no time zone {name!r}. {hint}") from None
 
 
-def _simulated(cron: str, start: datetime) -> CronSim:
+def _iter_times(cron: str, start: datetime) -> CronSim:
     fields = cron.split()
     if len(fields) != len(FIELDS):
         raise InvalidRequest(
@@ -98,7 +98,7 @@ def _simulated(cron: str, start: datetime) -> CronSim:
     try:
         return cron_sim(cron, start)
     except cron_error as error:
-        raise InvalidRequest(_explained(cron, fields, str(error))) from None
+        raise InvalidRequest(_explain(cron, fields, str(error))) from None
 
 
 def _library() -> tuple[type[CronSim], type[Exception]]:
@@ -107,8 +107,8 @@ def _library() -> tuple[type[CronSim], type[Exception]]:
     return CronSim, CronSimError
 
 
-def _explained(cron: str, fields: list[str], reason: str) -> str:
-    """Return a full error message for an invalid expression; the library reports only the field."""
+def _explain(cron: str, fields: list[str], reason: str) -> str:
+    """Return the error message for an invalid expression; the library reports only the field."""
     start = f"The cron expression {cron!r} cannot be read: "
     for (key, name, allowed), value in zip(FIELDS, fields, strict=True):
         if reason == f"Bad {key}":

@@ -1,6 +1,7 @@
-"""Schedules of a workspace: validated, created, listed, changed, paused and removed.
+"""Schedules of a workspace: validation, and the operations on their records.
 
-Schedules of other workspaces count as not existing."""
+Schedules of other workspaces count as not existing.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ class NewSchedule:
     timezone: str = "UTC"
     input: Json = None
     overlap: str = "skip"
-    """If its last run has not ended: `skip` this one, `enqueue` it behind, `allow` both, `cancel` the other."""
+    """While the previous run has not ended: `skip` the new one, `enqueue` it, `allow` both, `cancel` the previous."""
     catch_up: str = "last"
-    """Times missed while no service was running: `none`, the `last` one, or `all` (at most 100) are caught up."""
+    """The times missed while no service was running that are caught up: `none`, the `last`, or `all` (at most 100)."""
     paused: bool = False
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -63,7 +64,7 @@ def check_schedule(new: NewSchedule) -> None:
 
 MOST_PREVIEWED: Final = 100
 TRIES: Final = 10
-"""Attempts at a change that conflicts with starts of runs."""
+"""Attempts at a change while runs of the schedule are started concurrently."""
 _FIELDS: Final = tuple(field.name for field in fields(NewSchedule))
 
 
@@ -101,8 +102,8 @@ async def change_schedule(
 ) -> Schedule:
     """Change some fields of a schedule. Raises like `add_schedule`, and NotFound.
 
-    Its next time is computed anew if its cron expression or time zone changes, and when it is resumed: times that
-    passed meanwhile are not caught up.
+    Its next time is computed again if its cron expression or time zone changes, and when it is resumed: times that have
+    passed since it was paused are not caught up.
     """
     known_fields(changes, _FIELDS, "A schedule")
     for _ in range(TRIES):
@@ -140,7 +141,7 @@ async def remove_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -
 
 
 def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> list[datetime]:
-    """Return the next times at which a schedule is due, whether it is paused or not, in UTC. Raises InvalidRequest."""
+    """Return the next times at which a schedule is due, even if it is paused, in UTC. Raises InvalidRequest."""
     if not 1 <= count <= MOST_PREVIEWED:
         raise InvalidRequest(f"A preview shows 1 to {MOST_PREVIEWED} times, not {count}.")
     due = times(schedule.cron, schedule.timezone, after)
@@ -150,7 +151,7 @@ def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> li
 def _as_new(schedule: Schedule) -> NewSchedule:
     values = {name: getattr(schedule, name) for name in _FIELDS}
     if schedule.definition_id is not None:
-        values["graph"] = None  # it is the name of the definition
+        values["graph"] = None  # the record has the name of the definition here
     return NewSchedule(**values)
 
 
@@ -158,23 +159,23 @@ def _with_one_target(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return changes in which a new graph replaces a definition, and vice versa."""
     if ("graph" in changes) == ("definition_id" in changes):
         return dict(changes)
-    other = "definition_id" if "graph" in changes else "graph"
-    return {**changes, other: None}
+    replaced = "definition_id" if "graph" in changes else "graph"
+    return {**changes, replaced: None}
 
 
 async def _values(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> dict[str, Any]:
     """Return the columns of a requested schedule."""
     check_schedule(new)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
-    ahead = next_time(new.cron, new.timezone, now)
-    if ahead is None:
+    next_at = next_time(new.cron, new.timezone, now)
+    if next_at is None:
         raise InvalidRequest(
             f"The cron expression {new.cron!r} is not due within the next 50 years. Check its days and months."
         )
     values = {name: getattr(new, name) for name in _FIELDS}
     values.update(graph=target.graph, definition_id=target.definition_id)
     values.update(tags=list(dict.fromkeys(new.tags)), metadata=dict(new.metadata))
-    return {**values, "next_at": None if new.paused else ahead}
+    return {**values, "next_at": None if new.paused else next_at}
 
 
 async def _check_name(ledger: Ledger, schedule: Schedule, name: str) -> None:

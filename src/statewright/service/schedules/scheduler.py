@@ -1,8 +1,9 @@
 """The scheduler: starts each run of a schedule once, at its time.
 
-`turns_of` decides purely what is due; `Scheduler` writes it. The run and the next time of its schedule are written in
-one transaction, which is refused if the schedule has changed since it was read. So several processes may serve the same
-schedules, and any of them may be killed at any moment."""
+`turns_of` computes what is due, without I/O; `Scheduler` writes it. The run and the next time of its schedule are
+written in one transaction, which is refused if the schedule has changed since it was read. So several processes may
+serve the same schedules, and any of them may be killed at any moment.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
+from statewright.clock import iso
 from statewright.errors import DuplicateRecord, RecordConflict, StorageUnavailable
 from statewright.runs import ENDED, Change, Condition, Ledger, Order, Plus, Run, Schedule, Update, where
-from statewright.service.context.jsonable import iso
 from statewright.service.context.requests import StartRun
 from statewright.service.operations.control import Cancellation
 from statewright.service.schedules.cron import last_times, next_time
@@ -31,43 +32,43 @@ class Turn(NamedTuple):
     """One change of a schedule."""
 
     at: datetime | None
-    """The time for which a run is to start; None if the schedule only moves on."""
+    """The time for which a run is started; None if only the next time changes."""
     next_at: datetime | None
-    """The time that is due after it."""
+    """The next time after it; None if there is none."""
 
 
 def turns_of(schedule: Schedule, now: datetime) -> list[Turn]:
-    """Return the due changes of a schedule in order, until its next time is in the future; none if it is already.
+    """Return the due changes of a schedule in order, the last of which sets its next time in the future.
 
-    `catch_up` of the schedule selects the missed times that are caught up.
+    The `catch_up` of the schedule selects the missed times that are caught up.
     """
     if schedule.paused or schedule.next_at is None or schedule.next_at > now:
         return []
-    ahead = next_time(schedule.cron, schedule.timezone, now)
+    next_at = next_time(schedule.cron, schedule.timezone, now)
     due = _due_times(schedule, schedule.next_at, now)
     if not due:
-        return [Turn(None, ahead)]
-    return [Turn(at, after) for at, after in zip(due, [*due[1:], ahead], strict=True)]
+        return [Turn(None, next_at)]
+    return [Turn(at, after) for at, after in zip(due, [*due[1:], next_at], strict=True)]
 
 
 def _due_times(schedule: Schedule, first: datetime, now: datetime) -> list[datetime]:
     if schedule.catch_up == "none":
         first = max(first, now - GRACE)
-    most = MOST_MISSED if schedule.catch_up == "all" else 1
-    return last_times(schedule.cron, schedule.timezone, since=first - _INSTANT, until=now, most=most)
+    limit = MOST_MISSED if schedule.catch_up == "all" else 1
+    return last_times(schedule.cron, schedule.timezone, since=first - _INSTANT, until=now, limit=limit)
 
 
 # -- starting runs
 
 Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
-"""For a workspace and a run to be started: the run, and the changes that start it; no changes if it runs already."""
-Cancelling = Callable[[Sequence[Run]], Awaitable[Cancellation]]
+"""Returns a run for a request of a workspace, and the changes that create it; see `Starter.prepare`."""
+CancelRuns = Callable[[Sequence[Run]], Awaitable[Cancellation]]
 """Returns the cancellation of runs; see `Control.cancellation`."""
 AT_ONCE: Final = 100
 """Schedules that one query reads."""
 TRIES: Final = 20
 """Attempts to start one run while its thread or workspace changes concurrently."""
-LATER: Final = timedelta(hours=1)
+RECHECK_AFTER: Final = timedelta(hours=1)
 """Delay before a schedule that cannot be evaluated is checked again."""
 logger = logging.getLogger("statewright.service")
 
@@ -79,13 +80,13 @@ class Scheduler:
         self,
         ledger: Ledger,
         prepare: Prepare,
-        cancelling: Cancelling,
+        cancel_runs: CancelRuns,
         *,
         on_started: Callable[[Run], object] | None = None,
     ) -> None:
         self._ledger = ledger
         self._prepare = prepare
-        self._cancelling = cancelling
+        self._cancel_runs = cancel_runs
         self._on_started = on_started
         """Called with each run once it is written, to wake a worker."""
 
@@ -110,14 +111,14 @@ class Scheduler:
     async def _start_due(self, schedule: Schedule, now: datetime) -> None:
         """Start the due runs of one schedule. Another process may do this concurrently."""
         current: Schedule | None = schedule
-        for turn in _turns(schedule, now):
+        for turn in _turns_or_later(schedule, now):
             current = await self._apply_turn(current, turn, now)
             if current is None:
                 return
 
     async def _apply_turn(self, schedule: Schedule, turn: Turn, now: datetime) -> Schedule | None:
         """Return the schedule after a turn; None if it was changed concurrently."""
-        for left in reversed(range(TRIES)):
+        for tries_left in reversed(range(TRIES)):
             try:
                 return await self._start(schedule, turn, now)
             except StorageUnavailable:
@@ -125,7 +126,7 @@ class Scheduler:
             except Exception as error:
                 if await self._has_changed(schedule):
                     return None
-                if not (left and _may_pass(error)):
+                if not (tries_left and _is_temporary(error)):
                     _log_failure(schedule, turn.at, error)
                     break
         try:
@@ -143,11 +144,11 @@ class Scheduler:
         last = await self._find_blocking_run(schedule)
         if last is not None and schedule.overlap == "skip":
             return await self._write(schedule, turn)
-        run, changes = await self._prepare(schedule.workspace_id, _wanted(schedule, turn.at), now)
+        run, changes = await self._prepare(schedule.workspace_id, _request(schedule, turn.at), now)
         if last is None:
             after = await self._write(schedule, turn, run, changes)
-        else:  # it ends only with the write that starts another one
-            cancellation = await self._cancelling([last])
+        else:  # it is cancelled in the transaction that starts the new run
+            cancellation = await self._cancel_runs([last])
             after = await self._write(schedule, turn, run, [*cancellation.changes, *changes])
             cancellation.publish()
         if self._on_started is not None:
@@ -168,22 +169,22 @@ class Scheduler:
         if run is not None:
             values.update(last_at=turn.at, last_run_id=run.id)
         guarded = Update(Schedule, schedule.id, {**values, "version": Plus(1)}, where(version=schedule.version))
-        # The guard comes first: a process that is too late is refused before anything is written.
+        # The guarded update comes first, so that a process that is late is refused before anything is written.
         await aresolve(self._ledger.write([guarded, *changes]))
         return replace(schedule, **values, version=schedule.version + 1)
 
 
-def _turns(schedule: Schedule, now: datetime) -> list[Turn]:
+def _turns_or_later(schedule: Schedule, now: datetime) -> list[Turn]:
     try:
         return turns_of(schedule, now)
     except Exception as error:
-        # For example, its time zone is unknown on this machine. It is checked again later, neither lost nor in a loop.
+        # For example, its time zone is unknown on this machine. It is checked again, but not at once.
         _log_failure(schedule, schedule.next_at, error)
-        return [Turn(None, now + LATER)]
+        return [Turn(None, now + RECHECK_AFTER)]
 
 
-def _wanted(schedule: Schedule, at: datetime) -> StartRun:
-    """Return the run of a schedule for one time."""
+def _request(schedule: Schedule, at: datetime) -> StartRun:
+    """Return the request for the run of a schedule at one time."""
     origin = f"schedule:{schedule.id}"
     return StartRun(
         graph=schedule.graph if schedule.definition_id is None else None,
@@ -197,8 +198,8 @@ def _wanted(schedule: Schedule, at: datetime) -> StartRun:
     )
 
 
-def _may_pass(error: Exception) -> bool:
-    """Return whether another attempt may succeed: a record on which the start depends was changed meanwhile."""
+def _is_temporary(error: Exception) -> bool:
+    """Return whether another attempt may succeed, because a record on which the start depends has changed."""
     return isinstance(error, RecordConflict) and not isinstance(error, DuplicateRecord)
 
 

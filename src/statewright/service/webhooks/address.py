@@ -1,8 +1,9 @@
-"""Allowed addresses of webhooks: none through which the service could be made to reach its private network.
+"""Allowed addresses of webhooks: none in the private network of the service.
 
-An address is checked twice: when a webhook is created, so that its owner learns at once what is wrong, and at each
-delivery, where the name is resolved once and the result is connected to. So a name that resolves to another address
-later gains nothing. Notations that programs interpret differently, such as `0x7f.1`, are refused."""
+An address is checked twice: when a webhook is created, so that its owner sees the error at once, and at each delivery.
+There the name is resolved once, and the checked addresses are connected to, so it does not help an attacker to change
+the address of the name meanwhile. Notations that programs interpret differently, such as `0x7f.1`, are refused.
+"""
 
 from __future__ import annotations
 
@@ -31,19 +32,19 @@ async def check_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> N
 
 
 def read_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> Url:
-    """Return the parts of a URL. Raises InvalidRequest for one that may not be called, as far as the text shows it."""
+    """Return the parts of a URL. Raises InvalidRequest if its text shows that it may not be called."""
     if len(url) > _MAX_LENGTH:
-        raise _refused(f"has {len(url)} characters; at most {_MAX_LENGTH} are allowed")
+        raise _refusal(f"has {len(url)} characters; at most {_MAX_LENGTH} are allowed")
     if not _CHARACTERS.fullmatch(url) or not (match := _URL.fullmatch(url)):
-        raise _refused(
+        raise _refusal(
             f"is {url!r}, and not of the form https://host/path in plain ASCII, without spaces, backslashes and #. "
-            f"Write what is beyond ASCII as %xx, and such a host as xn--..."
+            f"Write other characters as %xx, and in host names as xn--..."
         )
     scheme, authority, rest = match["scheme"].lower(), match["authority"], match["rest"]
     if scheme not in PORTS:
-        raise _refused(f"begins with {scheme}://. Use https://")
+        raise _refusal(f"begins with {scheme}://. Use https://")
     if "@" in authority:
-        raise _refused("holds a name or a password. Messages are signed instead: remove them")
+        raise _refusal("holds a name or a password. Messages are signed instead: remove them")
     host, port = _host_and_port(authority, scheme)
     parsed = Url(scheme, host, port, rest if rest.startswith("/") else f"/{rest}")
     if not is_allowed(parsed, settings):
@@ -52,7 +53,7 @@ def read_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> Url:
 
 
 def is_allowed(url: Url, settings: WebhookSettings) -> bool:
-    """Return whether a host may be called whatever its address is."""
+    """Return whether a host may be called at any address, because the settings name it."""
     names = {url.host, url_host(url.host), f"{url_host(url.host)}:{url.port}"}
     return any(host.lower() in names for host in settings.allow_hosts)
 
@@ -60,8 +61,8 @@ def is_allowed(url: Url, settings: WebhookSettings) -> bool:
 async def find_addresses(url: Url, settings: WebhookSettings = DEFAULT_SETTINGS) -> list[str]:
     """Return the addresses to connect to, in the order in which to try them.
 
-    Raises InvalidRequest if there is none, or one among them may not be called. The error does not name it,
-    so that callers cannot explore a network through it.
+    Raises InvalidRequest if there is none, or one of them may not be called. The error does not contain it, so that
+    callers cannot explore a network.
     """
     is_literal = parse_address(url.host) is not None
     try:
@@ -70,7 +71,7 @@ async def find_addresses(url: Url, settings: WebhookSettings = DEFAULT_SETTINGS)
     except (OSError, ValueError):
         addresses = []
     if not addresses:
-        raise _refused(f"has the host {url.host!r}, which cannot be resolved. Check its name, or try again later")
+        raise _refusal(f"has the host {url.host!r}, which cannot be resolved. Check its name, or try again later")
     if not is_allowed(url, settings):
         for address in addresses:
             _check_address(address, url, settings)
@@ -80,10 +81,10 @@ async def find_addresses(url: Url, settings: WebhookSettings = DEFAULT_SETTINGS)
 def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
-        raise _refused(f"has {authority!r} where a host is expected, and a port as a number if one is needed")
+        raise _refusal(f"has {authority!r} where a host is expected, and a port as a number if one is needed")
     port = int(match["port"]) if match["port"] else PORTS[scheme]
     if not 0 < port < 65536:
-        raise _refused(f"has the port {port}; ports go from 1 to 65535")
+        raise _refusal(f"has the port {port}; ports go from 1 to 65535")
     host = match["host"].lower()
     return (_ipv6(host) if host.startswith("[") else _name_or_ipv4(host)), port
 
@@ -94,7 +95,7 @@ def _ipv6(host: str) -> str:
     except ValueError:
         address = None
     if address is None or address.scope_id is not None:
-        raise _refused(f"has the host {host!r}, which is not a valid IPv6 address") from None
+        raise _refusal(f"has the host {host!r}, which is not a valid IPv6 address") from None
     return str(address)
 
 
@@ -104,23 +105,23 @@ def _name_or_ipv4(host: str) -> str:
         try:
             return str(IPv4Address(host))
         except ValueError:
-            raise _refused(f"has the host {host!r}. Write an IPv4 address as four decimal numbers") from None
+            raise _refusal(f"has the host {host!r}. Write an IPv4 address as four decimal numbers") from None
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise _refused(f"has the host {host!r}, which is not a valid host name. Remove a trailing dot")
+        raise _refusal(f"has the host {host!r}, which is not a valid host name. Remove a trailing dot")
     return host
 
 
 def _check_public(url: Url, settings: WebhookSettings) -> None:
     """Check the rules for hosts that are not explicitly allowed. Raises InvalidRequest."""
     if url.scheme == "http" and not settings.allow_http:
-        raise _refused("begins with http://, where the messages can be read in transit. Use https://")
+        raise _refusal("begins with http://, where the messages can be read in transit. Use https://")
     if url.port < 1024 and url.port not in PORTS.values():
-        raise _refused(f"has the port {url.port}, which belongs to another protocol. Use 443, or one above 1023")
+        raise _refusal(f"has the port {url.port}, which belongs to another protocol. Use 443, or one above 1023")
     address = parse_address(url.host)
     if address is not None:
         _check_address(address, url, settings)
     elif url.host.rpartition(".")[2] == "localhost" or ("." not in url.host and not settings.allow_private):
-        raise _refused(f"has the host {url.host!r}, which is not public")
+        raise _refusal(f"has the host {url.host!r}, which is not public")
 
 
 def _check_address(address: Address, url: Url, settings: WebhookSettings) -> None:
@@ -128,9 +129,9 @@ def _check_address(address: Address, url: Url, settings: WebhookSettings) -> Non
     if kind == "public" or (kind == "private" and settings.allow_private):
         return
     if parse_address(url.host) is not None:
-        raise _refused(f"has the host {url.host!r}, which is not public: it is {kind}")
-    raise _refused(f"has the host {url.host!r}, which leads to an address that is not public")
+        raise _refusal(f"has the host {url.host!r}, which is not public: it is {kind}")
+    raise _refusal(f"has the host {url.host!r}, which leads to an address that is not public")
 
 
-def _refused(what: str) -> InvalidRequest:
-    return InvalidRequest(f"The URL of a webhook {what.rstrip('.')}.", details={"field": "url"})
+def _refusal(problem: str) -> InvalidRequest:
+    return InvalidRequest(f"The URL of a webhook {problem.rstrip('.')}.", details={"field": "url"})

@@ -2,7 +2,8 @@
 
 Each webhook has a lane: a task that claims some of its deliveries, sends them concurrently, records the outcomes, and
 ends when nothing is due. So a slow receiver delays only its own messages. A sweep starts the missing lanes, and waits
-only briefly for slow ones."""
+only briefly for slow ones.
+"""
 
 from __future__ import annotations
 
@@ -42,39 +43,40 @@ class Deliverer:
         settings: WebhookSettings = DEFAULT_SETTINGS,
         *,
         post: Post | None = None,
-        tried: Callable[[str], object] = lambda _: None,
+        on_attempt: Callable[[str], object] = lambda _: None,
         patience: float = 1.0,
     ) -> None:
-        """`tried` is called with the outcome of each attempt: `delivered` or `failed`.
+        """Call `on_attempt` with the outcome of each attempt: `delivered` or `failed`.
 
-        `patience`: seconds for which a sweep waits for lanes, and after which it wants to look at them again.
+        A sweep waits for its lanes for `patience` seconds, and returns that it is to be repeated after as many.
         """
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
         self._post: Post = post or HttpPost(settings)
-        self._tried = tried
+        self._on_attempt = on_attempt
         self._patience = patience
         self._lanes: dict[str, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(settings.at_once)
         self._closing = False
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Send the due messages. Return when to sweep again; None if nothing is pending.
+        """Send the due messages. Return the time of the next sweep; None if nothing is pending.
 
-        Raises the errors of the ledger. A message whose outcome was not written is sent again when its claim expires.
+        Raises the errors of the ledger. A message whose outcome could not be written is sent again when its claim
+        expires.
         """
         due = [_PENDING, Condition("due_at", "<=", now)]
         for (webhook_id,), _, _ in await aresolve(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
             if webhook_id not in self._lanes:
-                self._lanes[webhook_id] = asyncio.create_task(self._lane(webhook_id), name=f"webhook {webhook_id}")
+                self._lanes[webhook_id] = asyncio.create_task(self._run_lane(webhook_id), name=f"webhook {webhook_id}")
         await self._settle(self._patience)
         if self._lanes:
             return self._clock.now() + timedelta(seconds=self._patience)
         return await self._next_due()
 
     async def close(self) -> None:
-        """Let requests in progress finish, and start no more. Cancelled ones are sent again by others."""
+        """Let requests in progress finish, and start no more. Other processes send the messages of cancelled ones."""
         self._closing = True
         try:
             await self._settle(self._settings.timeout + self._patience)
@@ -86,7 +88,7 @@ class Deliverer:
             self._closing = False
 
     async def _settle(self, seconds: float) -> None:
-        """Wait for lanes to end. Raises what one of them has raised."""
+        """Wait for lanes to end, for so many seconds at most. Raises the first error of those that have ended."""
         if self._lanes:
             await asyncio.wait(self._lanes.values(), timeout=seconds)
         ended = [(webhook_id, lane) for webhook_id, lane in self._lanes.items() if lane.done()]
@@ -101,18 +103,17 @@ class Deliverer:
         first = await aresolve(self._ledger.find(Delivery, pending, order=_BY_TIME, limit=1))
         return first[0].due_at if first else None
 
-    async def _lane(self, webhook_id: str) -> None:
+    async def _run_lane(self, webhook_id: str) -> None:
         """Send the messages to one webhook until none is due."""
-        while not self._closing and (batch := await self._due_to(webhook_id)):
+        while not self._closing and (batch := await self._find_due(webhook_id)):
             webhook = await aresolve(self._ledger.get(Webhook, webhook_id))
-            done = await asyncio.gather(
+            errors = await asyncio.gather(
                 *(self._deliver(delivery, webhook) for delivery in batch), return_exceptions=True
             )
-            for error in done:
-                if error is not None:
-                    raise error
+            for error in filter(None, errors):
+                raise error
 
-    async def _due_to(self, webhook_id: str) -> Sequence[Delivery]:
+    async def _find_due(self, webhook_id: str) -> Sequence[Delivery]:
         due = [*where(webhook_id=webhook_id), _PENDING, Condition("due_at", "<=", self._clock.now())]
         limit = self._settings.at_once_per_webhook
         return await aresolve(self._ledger.find(Delivery, due, order=_BY_TIME, limit=limit))
@@ -120,27 +121,28 @@ class Deliverer:
     async def _deliver(self, delivery: Delivery, webhook: Webhook | None) -> None:
         if webhook is None or not webhook.active:
             reason = "The webhook was removed." if webhook is None else "The webhook is not active."
-            await self._refused([drop_change(delivery, reason)])
+            await self._write([drop_change(delivery, reason)])
             return
         async with self._slots:
             take = claim_change(delivery, self._clock.now(), self._settings)
-            if await self._refused([take]) is None:  # else another process has it
+            if await self._write([take]) is None:  # otherwise another process has it
                 await self._send(delivery, webhook, take.values["claim"])
 
     async def _send(self, delivery: Delivery, webhook: Webhook, claim: str) -> None:
         body = body_of(delivery)
         answer = await self._post(webhook.url, body, headers_of(delivery, webhook, body, self._clock.now()))
-        self._tried("failed" if answer.error is not None else "delivered")
-        await self._keep(delivery, claim, outcome_of(delivery, answer, self._clock.now(), self._settings))
+        self._on_attempt("failed" if answer.error is not None else "delivered")
+        await self._record_outcome(delivery, claim, outcome_of(delivery, answer, self._clock.now(), self._settings))
 
-    async def _keep(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
+    async def _record_outcome(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
         now = self._clock.now()
         changes = outcome_changes(delivery, claim, outcome, now, self._settings)
-        # A run may be gone before its messages. A delivery that is refused belongs to another process, or was removed.
-        if await self._refused([*changes, *event_changes(delivery, outcome, now)]) == Run.TABLE:
-            await self._refused(changes)
+        # A run may be deleted before its messages are sent: then its event is left out. If the delivery itself has
+        # changed, another process has claimed it, or it was removed.
+        if await self._write([*changes, *event_changes(delivery, outcome, now)]) == Run.TABLE:
+            await self._write(changes)
 
-    async def _refused(self, changes: Sequence[Change]) -> str | None:
+    async def _write(self, changes: Sequence[Change]) -> str | None:
         """Write changes. Return the table of the conflicting record if they were refused."""
         try:
             await aresolve(self._ledger.write(changes))

@@ -1,7 +1,8 @@
-"""The content of a delivery, and the changes that follow from its outcome: pure values.
+"""The content of a delivery, and the changes that follow from its outcome, without I/O.
 
-A claimed delivery has a `claim`, and its `due_at` is the time at which its process counts as lost. So a process that
-is killed between sending and writing leaves the delivery to others, which send it again."""
+A claimed delivery has a `claim`, and its `due_at` is the time at which its process counts as lost. So if a process is
+killed between sending and writing, another one sends the message again.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +25,18 @@ DELIVERY_HEADER: Final = "statewright-delivery"
 _GRACE: Final = 10.0
 """Seconds between the end of the longest attempt and the expiry of its claim."""
 _JITTER: Final = 0.1
-"""Jitter of a pause, as a fraction, so that messages that failed together are not retried together."""
+"""The largest jitter of a pause, as a fraction: messages that failed together are not retried together."""
 _GONE: Final = 410
 
 
 def claim_change(delivery: Delivery, now: datetime, settings: WebhookSettings) -> Update:
-    """Return the change that claims a delivery. Refused if another process was quicker."""
+    """Return the change that claims a delivery. It is refused if another process has claimed it."""
     held_until = now + timedelta(seconds=settings.timeout + _GRACE)
-    seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
-    return Update(Delivery, delivery.id, {"claim": str(draw_run_id()), "due_at": held_until}, seen)
+    return Update(Delivery, delivery.id, {"claim": str(draw_run_id()), "due_at": held_until}, _unchanged(delivery))
 
 
 def body_of(delivery: Delivery) -> bytes:
-    """Return the message, which is the same for each attempt."""
+    """Return the message as bytes, which are the same for each attempt."""
     return json.dumps(delivery.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
@@ -85,7 +85,7 @@ def _fraction(delivery: Delivery) -> float:
 def outcome_changes(
     delivery: Delivery, claim: str, outcome: Outcome, now: datetime, settings: WebhookSettings
 ) -> list[Change]:
-    """Return the changes that store an outcome. Refused if another process has taken the delivery meanwhile."""
+    """Return the changes that store an outcome. They are refused if another process has claimed the delivery."""
     values = {
         "status": outcome.status,
         "attempts": delivery.attempts + 1,
@@ -95,38 +95,42 @@ def outcome_changes(
         "due_at": outcome.due_at,
         "delivered_at": now if outcome.status == "delivered" else None,
     }
-    return [Update(Delivery, delivery.id, values, where(claim=claim)), *_on_webhook(delivery, outcome, settings)]
+    return [Update(Delivery, delivery.id, values, where(claim=claim)), *_webhook_changes(delivery, outcome, settings)]
 
 
-def _on_webhook(delivery: Delivery, outcome: Outcome, settings: WebhookSettings) -> list[Change]:
+def _webhook_changes(delivery: Delivery, outcome: Outcome, settings: WebhookSettings) -> list[Change]:
     """Return the changes of the webhook after a message was delivered, or has failed for good."""
-    this = where(id=delivery.webhook_id)
+    webhook = where(id=delivery.webhook_id)
     if outcome.status == "delivered":
-        return [UpdateAll(Webhook, [*this, Condition("failures", "!=", 0)], {"failures": 0})]
+        return [UpdateAll(Webhook, [*webhook, Condition("failures", "!=", 0)], {"failures": 0})]
     if outcome.gone:
-        return [_switched_off([*this, *where(active=True)], "The receiver answered 410: it is gone.")]
+        return [_disable_change([*webhook, *where(active=True)], "The receiver answered 410: it is gone.")]
     if outcome.status == "pending" or delivery.event_type == TEST_EVENT:
         return []
-    most = settings.disable_after
-    too_many = [*this, *where(active=True), Condition("failures", ">=", most)]
+    limit = settings.disable_after
+    too_many = [*webhook, *where(active=True), Condition("failures", ">=", limit)]
     return [
-        UpdateAll(Webhook, this, {"failures": Plus(1)}),
-        _switched_off(too_many, f"{most} messages in a row have failed for good."),
+        UpdateAll(Webhook, webhook, {"failures": Plus(1)}),
+        _disable_change(too_many, f"{limit} messages in a row have failed for good."),
     ]
 
 
-def _switched_off(which: Sequence[Condition], reason: str) -> Change:
-    return UpdateAll(Webhook, which, {"active": False, "disabled_reason": reason})
+def _disable_change(conditions: Sequence[Condition], reason: str) -> Change:
+    return UpdateAll(Webhook, conditions, {"active": False, "disabled_reason": reason})
 
 
 def drop_change(delivery: Delivery, reason: str) -> Change:
-    """Return the change by which a delivery fails without an attempt."""
-    seen = where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
-    return Update(Delivery, delivery.id, {"status": "failed", "error": reason, "claim": None, "due_at": None}, seen)
+    """Return the change that fails a delivery without an attempt."""
+    values = {"status": "failed", "error": reason, "claim": None, "due_at": None}
+    return Update(Delivery, delivery.id, values, _unchanged(delivery))
+
+
+def _unchanged(delivery: Delivery) -> list[Condition]:
+    return where(status="pending", claim=delivery.claim, due_at=delivery.due_at)
 
 
 def event_changes(delivery: Delivery, outcome: Outcome, now: datetime) -> list[Change]:
-    """Return the event for the log of the message's run, once the delivery has succeeded or failed for good."""
+    """Return the event in the log of the run, if the delivery has succeeded or failed for good."""
     if delivery.run_id is None or outcome.status == "pending":
         return []
     payload: dict[str, Any] = {

@@ -1,7 +1,8 @@
 """Sending one message to a webhook: a POST to a checked address, and the status of the response.
 
-Redirects are not followed, because they would bypass the check. The body of the response is discarded, and only as much
-of it is read as a well-behaved receiver needs to send it."""
+Redirects are not followed, because they would bypass the check. The body of the response is read up to a limit, so that
+a usual receiver can finish sending it, and is discarded.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Answer(NamedTuple):
 
 
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[Answer]]
-"""Sends a body with headers to a URL. Returns an answer in any case, and never raises."""
+"""Sends a body with headers to a URL. Returns errors in the answer, and never raises."""
 
 
 class HttpPost:
@@ -56,7 +57,7 @@ class HttpPost:
 
     async def _send(self, request: HttpRequest) -> Answer:
         seconds = self._settings.timeout
-        answer: Answer | None = None  # once the status has arrived, nothing that fails later matters
+        answer: Answer | None = None  # once the status has arrived, later failures do not matter
         try:
             async with asyncio.timeout(seconds) as limit:
                 addresses = await find_addresses(request.url, self._settings)

@@ -1,7 +1,8 @@
 """Webhooks of a workspace: their event types, and creating, listing, changing, removing and testing them.
 
-Webhooks of other workspaces count as not existing. A secret is returned once, when it is created; records that are
-returned hold none."""
+Webhooks of other workspaces count as not existing. A secret is returned once, when it is created; returned records
+contain none.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
+from statewright.clock import iso
 from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Order, Update, Webhook, where
@@ -33,7 +35,7 @@ TEST_EVENT: Final = "webhook.test"
 def read_event_types(names: Sequence[str]) -> list[str]:
     """Validate event types, without duplicates. Raises InvalidRequest for unknown types."""
     if isinstance(names, str):
-        raise InvalidRequest(f"The events of a webhook are a list of types, not the text {names!r}. Write [{names!r}].")
+        raise InvalidRequest(f"The events of a webhook must be a list, not the string {names!r}. Write [{names!r}].")
     for name in names:
         if name not in EVENT_TYPES:
             raise InvalidRequest(
@@ -94,9 +96,9 @@ async def list_webhooks(
     ledger: Ledger, workspace_id: str, *, limit: int | None = None, offset: int = 0
 ) -> tuple[list[Webhook], int]:
     """Return the webhooks of a workspace, the newest first, and their total number."""
-    mine = where(workspace_id=workspace_id)
-    webhooks = await aresolve(ledger.find(Webhook, mine, order=_NEWEST_FIRST, limit=limit, offset=offset))
-    return [without_secret(webhook) for webhook in webhooks], await aresolve(ledger.count(Webhook, mine))
+    conditions = where(workspace_id=workspace_id)
+    webhooks = await aresolve(ledger.find(Webhook, conditions, order=_NEWEST_FIRST, limit=limit, offset=offset))
+    return [without_secret(webhook) for webhook in webhooks], await aresolve(ledger.count(Webhook, conditions))
 
 
 async def get_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
@@ -119,9 +121,10 @@ async def change_webhook(
 ) -> WithSecret:
     """Change the given fields of a webhook. Reactivating it resets its failures.
 
-    With a new secret, messages are signed with the former one too for a while, so that receivers can change over.
+    After a rotation of the secret, messages are also signed with the previous one for a while, so that receivers can
+    change over.
     """
-    before = await _webhook(ledger, workspace_id, webhook_id)
+    webhook = await _webhook(ledger, workspace_id, webhook_id)
     values: dict[str, Any] = {}
     if url is not None:
         await check_url(url, settings)
@@ -135,9 +138,9 @@ async def change_webhook(
         values.update({"active": active, "failures": 0, "disabled_reason": None} if active else {"active": False})
     secret = None
     if rotate_secret:
-        values["secret"], secret = rotated_secret(before, now, settings)
+        values["secret"], secret = rotated_secret(webhook, now, settings)
     if values:
-        await _update(ledger, before, values)
+        await _update(ledger, webhook, values)
     return WithSecret(await get_webhook(ledger, workspace_id, webhook_id), secret)
 
 
@@ -164,8 +167,7 @@ async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: 
     if not webhook.active:
         raise RequestConflict(f"Webhook {webhook.id!r} is not active, so nothing is sent to it. Activate it first.")
     delivery_id = f"dlv_{draw_checkpoint_id()}"
-    created = now.isoformat().replace("+00:00", "Z")
-    body = {"id": delivery_id, "type": TEST_EVENT, "createdAt": created, "data": {"webhookId": webhook.id}}
+    body = {"id": delivery_id, "type": TEST_EVENT, "createdAt": iso(now), "data": {"webhookId": webhook.id}}
     delivery = Delivery(
         id=delivery_id,
         webhook_id=webhook.id,
@@ -183,11 +185,11 @@ async def _webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhoo
     return await get_own(ledger, Webhook, workspace_id, webhook_id, "webhook")
 
 
-async def _update(ledger: Ledger, before: Webhook, values: dict[str, Any]) -> None:
+async def _update(ledger: Ledger, webhook: Webhook, values: dict[str, Any]) -> None:
     try:
-        await aresolve(ledger.write([Update(Webhook, before.id, values)]))
-    except RecordConflict:
-        raise NotFound(f"There is no webhook {before.id!r} in this workspace.") from None
+        await aresolve(ledger.write([Update(Webhook, webhook.id, values)]))
+    except RecordConflict:  # removed since it was read
+        raise NotFound(f"There is no webhook {webhook.id!r} in this workspace.") from None
 
 
 def _check_description(description: str) -> None:

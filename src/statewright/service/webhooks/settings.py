@@ -19,8 +19,8 @@ class WebhookSettings:
     """Settings of all webhooks of a service."""
 
     allow_hosts: Sequence[str] = ()
-    """Hosts that may be called whatever their addresses are, over plain HTTP too: `localhost`, `hooks.intranet:8080`.
-    Without a port all ports are meant."""
+    """Hosts that may be called at any address, also over plain HTTP: `localhost`, `hooks.intranet:8080`. Without a
+    port, all ports are allowed."""
     allow_private: bool = False
     """True to allow hosts in private networks. Loopback and link-local addresses are never allowed."""
     allow_http: bool = False
@@ -28,7 +28,7 @@ class WebhookSettings:
     timeout: float = 10.0
     """Seconds for one attempt, from resolving the host to the status of the response."""
     retry_after: Sequence[float] = (60, 300, 1800, 7200, 21600)
-    """Seconds after each failed attempt until the next; after the last of them the message has failed for good."""
+    """Seconds from each failed attempt to the next. A message with one more failure has failed for good."""
     longest_pause: float = 86400
     """Maximum of a receiver's Retry-After that is honored, in seconds."""
     disable_after: int = 10

@@ -1,8 +1,8 @@
 """Signatures, by which a receiver verifies the sender, the content and the time of a message.
 
-The header `statewright-signature` is `t=<seconds since 1970>,v1=<hex>`: HMAC-SHA256 with the whole secret, `whsec_`
-included, of the time, a full stop and the body as it was received. While a secret is replaced by another one there are
-two `v1`; a message is valid if one of them is. The time is signed too, so an old message cannot be sent again later.
+The header `statewright-signature` is `t=<seconds since 1970>,v1=<hex>`: the HMAC-SHA256 of the time, a full stop and
+the body as received, with the whole secret, `whsec_` included. While a secret is being replaced there are two `v1`, one
+of which must be valid. The time is signed too, so that an old message cannot be replayed later.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def draw_secret() -> str:
 def sign(secrets: str | Sequence[str], body: bytes | str, *, at: datetime) -> str:
     """Return the header of a message: one signature for each secret."""
     time = int(at.timestamp())
-    signatures = (f"v1={_signature(secret, time, body)}" for secret in _several(secrets))
+    signatures = (f"v1={_signature(secret, time, body)}" for secret in _as_list(secrets))
     return ",".join([f"t={time}", *signatures])
 
 
@@ -48,17 +48,17 @@ def verify(
 ) -> None:
     """Raise Unauthorized unless a message was signed with one of the secrets, at most `tolerance` seconds ago.
 
-    The body must be the bytes that were received: parsed and encoded again as JSON, it may be different. Within the
-    tolerance a message can arrive twice; its `id` identifies it.
+    The body must be the bytes that were received: JSON that was parsed and encoded again may differ from them. Within
+    the tolerance a message may arrive twice, with the same `id`.
     """
     signed = _read(header)
-    # Each signature is compared with each secret, so that the duration reveals nothing.
-    good = [
+    # All pairs are compared, and in constant time, so that the duration reveals nothing.
+    matches = [
         hmac.compare_digest(_signature(secret, signed.time, body).encode(), signature.encode())
-        for secret in _several(secrets)
+        for secret in _as_list(secrets)
         for signature in signed.signatures
     ]
-    if not any(good):
+    if not any(matches):
         raise Unauthorized(
             "The message was not signed with this secret, or was changed on the way. Check the secret of the webhook, "
             "and that the body is given as it was received."
@@ -66,7 +66,9 @@ def verify(
     _check_age(signed.time, (now or SystemClock().now()).timestamp(), tolerance)
 
 
-class _Signed(NamedTuple):
+class _SignedHeader(NamedTuple):
+    """The parsed header of a message."""
+
     time: int
     signatures: Sequence[str]
 
@@ -76,14 +78,14 @@ def _signature(secret: str, time: int, body: bytes | str) -> str:
     return hmac.new(secret.encode(), b"%d." % time + data, hashlib.sha256).hexdigest()
 
 
-def _several(secrets: str | Sequence[str]) -> list[str]:
+def _as_list(secrets: str | Sequence[str]) -> list[str]:
     values = [secrets] if isinstance(secrets, str) else list(secrets)
     if not values or not all(values):
         raise InvalidConfig("The secret is missing or empty. Give the secret of the webhook.")
     return values
 
 
-def _read(header: str | None) -> _Signed:
+def _read(header: str | None) -> _SignedHeader:
     if not header:
         raise Unauthorized(f"The message has no header {SIGNATURE_HEADER!r}, so its sender cannot be verified.")
     pairs = [part.strip().partition("=") for part in header[:_MAX_HEADER].split(",")]
@@ -93,15 +95,15 @@ def _read(header: str | None) -> _Signed:
         raise Unauthorized(
             f"The header {SIGNATURE_HEADER!r} is {header[:200]!r}, which is not of the form t=<seconds>,v1=<hex>."
         )
-    return _Signed(int(times[0]), signatures)
+    return _SignedHeader(int(times[0]), signatures)
 
 
 def _check_age(time: int, now: float, tolerance: float) -> None:
     age = now - time
     if abs(age) > tolerance:
-        when = f"{age:.0f} s ago" if age > 0 else f"{-age:.0f} s in the future"
+        offset = f"{age:.0f} s ago" if age > 0 else f"{-age:.0f} s in the future"
         raise Unauthorized(
-            f"The message was signed {when}, and at most {tolerance:g} s are tolerated. It may be a replay, or one "
+            f"The message was signed {offset}, and at most {tolerance:g} s are tolerated. It may be a replay, or one "
             f"of the clocks is wrong."
         )
 
@@ -116,8 +118,8 @@ def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
         return [secret]
     parts = cast("Mapping[str, Any]", secret)
     until = parts.get("previousUntil")
-    former = [parts["previous"]] if until is not None and now < datetime.fromisoformat(until) else []
-    return [parts["current"], *former]
+    previous = [parts["previous"]] if until is not None and now < datetime.fromisoformat(until) else []
+    return [parts["current"], *previous]
 
 
 def rotated_secret(webhook: Webhook, now: datetime, settings: WebhookSettings) -> tuple[Json, str]:

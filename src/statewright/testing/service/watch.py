@@ -153,6 +153,6 @@ class WatchedService(Service):
 
     watched: WatchedParts
 
-    def _background_parts(self) -> list[BackgroundTask]:
-        self.watched = WatchedParts([WatchedPart(part) for part in super()._background_parts()])
+    def _background_tasks(self) -> list[BackgroundTask]:
+        self.watched = WatchedParts([WatchedPart(part) for part in super()._background_tasks()])
         return list(self.watched.parts)

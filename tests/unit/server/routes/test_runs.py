@@ -441,7 +441,7 @@ def test_the_input_of_steps_is_an_object(value: Any):
     async def run() -> None:
         async with serving() as api:
             body = {"definitionId": await api.define(LEAD), "input": value}
-            assert "give an object" in (await api.post("/workflow-runs", body, 400))["message"]
+            assert "Give an object" in (await api.post("/workflow-runs", body, 400))["message"]
             assert await api.get("/workflow-runs") == []
 
     asyncio.run(run())

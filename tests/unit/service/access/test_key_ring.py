@@ -1,4 +1,4 @@
-"""Keys that were used lately: found without the ledger, and not longer than they are good."""
+"""The cache of recently used keys."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def find(ring: KeyRing, key: str, now: datetime) -> ApiKey:
     return asyncio.run(ring.find(key, now))
 
 
-def test_a_key_in_use_is_read_once_in_a_while(counting: CountingLedger, now: datetime) -> None:
+def test_a_key_in_use_is_cached_for_some_time(counting: CountingLedger, now: datetime) -> None:
     record, key = create(counting, now)
     ring = KeyRing(counting)
     for tenth in range(50):
@@ -53,7 +53,7 @@ def test_a_key_in_use_is_read_once_in_a_while(counting: CountingLedger, now: dat
     assert counting.reads == 2
 
 
-def test_a_key_revoked_here_is_closed_at_once(ledger: Ledger, now: datetime) -> None:
+def test_a_key_revoked_in_this_process_is_refused_at_once(ledger: Ledger, now: datetime) -> None:
     record, key = create(ledger, now)
     ring = KeyRing(ledger)
     find(ring, key, now)
@@ -63,7 +63,7 @@ def test_a_key_revoked_here_is_closed_at_once(ledger: Ledger, now: datetime) -> 
         find(ring, key, now)
 
 
-def test_a_key_revoked_elsewhere_is_closed_within_seconds(ledger: Ledger, now: datetime) -> None:
+def test_a_key_revoked_elsewhere_is_refused_within_seconds(ledger: Ledger, now: datetime) -> None:
     record, key = create(ledger, now)
     ring = KeyRing(ledger)
     find(ring, key, now)
@@ -73,7 +73,7 @@ def test_a_key_revoked_elsewhere_is_closed_within_seconds(ledger: Ledger, now: d
         find(ring, key, now + seconds(5))
 
 
-def test_a_key_that_expires_meanwhile_is_closed(ledger: Ledger, now: datetime) -> None:
+def test_a_cached_key_that_expires_is_refused(ledger: Ledger, now: datetime) -> None:
     _, key = create(ledger, now, expires_at=now + seconds(2))
     ring = KeyRing(ledger)
     find(ring, key, now)
@@ -81,7 +81,7 @@ def test_a_key_that_expires_meanwhile_is_closed(ledger: Ledger, now: datetime) -
         find(ring, key, now + seconds(2))
 
 
-def test_a_clock_that_goes_back_is_no_long_memory(counting: CountingLedger, now: datetime) -> None:
+def test_a_clock_that_is_set_back_does_not_extend_the_cache(counting: CountingLedger, now: datetime) -> None:
     _, key = create(counting, now)
     ring = KeyRing(counting)
     find(ring, key, now)
@@ -89,7 +89,7 @@ def test_a_clock_that_goes_back_is_no_long_memory(counting: CountingLedger, now:
     assert counting.reads == 2
 
 
-def test_only_so_many_are_remembered(counting: CountingLedger, now: datetime) -> None:
+def test_the_size_of_the_cache_is_limited(counting: CountingLedger, now: datetime) -> None:
     keys = [create(counting, now)[1] for _ in range(3)]
     ring = KeyRing(counting, most=2)
     for key in keys:
@@ -101,7 +101,7 @@ def test_only_so_many_are_remembered(counting: CountingLedger, now: datetime) ->
     assert counting.reads == 4
 
 
-def test_keys_that_are_not_known_are_not_remembered(counting: CountingLedger, now: datetime) -> None:
+def test_unknown_keys_are_not_cached(counting: CountingLedger, now: datetime) -> None:
     ring = KeyRing(counting)
     for _ in range(2):
         with pytest.raises(Unauthorized):
@@ -113,7 +113,7 @@ def test_keys_that_are_not_known_are_not_remembered(counting: CountingLedger, no
     assert counting.reads == 2
 
 
-def test_what_was_read_before_a_revocation_is_not_remembered_after_it(ledger: Ledger, now: datetime) -> None:
+def test_a_record_read_before_a_revocation_is_not_cached(ledger: Ledger, now: datetime) -> None:
     """The read is under way while the key is revoked through the same ring."""
     record, key = create(ledger, now)
 

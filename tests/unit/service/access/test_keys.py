@@ -1,4 +1,4 @@
-"""Keys: made and shown once, found by their hash, and closed for good."""
+"""API keys: creation, lookup by hash, expiry and revocation."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_a_key_opens_its_workspace(ledger: Ledger, now: datetime) -> None:
     assert record.requests_per_minute == 60
 
 
-def test_only_the_hash_of_a_key_is_kept(ledger: Ledger, now: datetime) -> None:
+def test_only_the_hash_of_a_key_is_stored(ledger: Ledger, now: datetime) -> None:
     record, key = create(ledger, now)
     assert re.fullmatch(r"stw_[A-Za-z0-9_-]{43}", key)
     assert record.digest == sha256(key.encode()).hexdigest()
     assert record.prefix == key[:12]
-    assert all(key not in str(getattr(record, one.name)) for one in fields(record))
+    assert all(key not in str(getattr(record, field.name)) for field in fields(record))
 
 
 def test_no_two_keys_are_the_same(ledger: Ledger, now: datetime) -> None:
@@ -60,7 +60,7 @@ def test_no_two_keys_are_the_same(ledger: Ledger, now: datetime) -> None:
         lambda key: sha256(key.encode()).hexdigest(),
     ],
 )
-def test_what_is_no_key_opens_nothing(ledger: Ledger, now: datetime, spoil: Callable[[str], str]) -> None:
+def test_invalid_keys_are_refused(ledger: Ledger, now: datetime, spoil: Callable[[str], str]) -> None:
     _, key = create(ledger, now)
     with pytest.raises(Unauthorized, match="unknown"):
         find(ledger, spoil(key), now)
@@ -74,7 +74,7 @@ def test_a_key_expires_at_its_instant(ledger: Ledger, now: datetime) -> None:
         find(ledger, key, end)
 
 
-def test_a_revoked_key_opens_nothing(ledger: Ledger, now: datetime) -> None:
+def test_a_revoked_key_is_refused(ledger: Ledger, now: datetime) -> None:
     record, key = create(ledger, now)
     revoked = asyncio.run(revoke_key(ledger, "default", record.id, now))
     assert revoked == replace(record, revoked_at=now)
@@ -89,7 +89,7 @@ def test_the_first_revocation_counts(ledger: Ledger, now: datetime) -> None:
     assert asyncio.run(revoke_key(ledger, "default", record.id, now + timedelta(days=1))).revoked_at == now
 
 
-def test_those_of_other_workspaces_are_not_there(ledger: Ledger, now: datetime) -> None:
+def test_records_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime) -> None:
     record, key = create(ledger, now, workspace="other")
     for identity in (record.id, "key_none"):
         with pytest.raises(NotFound, match=identity):
@@ -97,7 +97,7 @@ def test_those_of_other_workspaces_are_not_there(ledger: Ledger, now: datetime) 
     assert find(ledger, key, now) == record
 
 
-def test_they_are_listed_the_newest_first(ledger: Ledger, now: datetime) -> None:
+def test_keys_are_listed_newest_first(ledger: Ledger, now: datetime) -> None:
     made = [create(ledger, now + timedelta(seconds=place))[0] for place in range(3)]
     create(ledger, now, workspace="other")
     assert asyncio.run(list_keys(ledger, "default")) == made[::-1]
@@ -106,7 +106,7 @@ def test_they_are_listed_the_newest_first(ledger: Ledger, now: datetime) -> None
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ({"name": ""}, "name of a key"),
         ({"scopes": []}, "allows nothing"),
@@ -115,19 +115,21 @@ def test_they_are_listed_the_newest_first(ledger: Ledger, now: datetime) -> None
         ({"expires_at": datetime(2030, 1, 1)}, "time zone"),
     ],
 )
-def test_what_no_key_can_be(ledger: Ledger, now: datetime, values: dict[str, Any], told: str) -> None:
+def test_invalid_requests_for_keys_are_refused(
+    ledger: Ledger, now: datetime, values: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InvalidRequest) as caught:
         create(ledger, now, **values)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert asyncio.run(count_keys(ledger, "default")) == 0
 
 
-def test_a_key_that_has_expired_already_is_not_made(ledger: Ledger, now: datetime) -> None:
+def test_a_key_cannot_be_created_expired(ledger: Ledger, now: datetime) -> None:
     with pytest.raises(InvalidRequest, match="is in the past"):
         create(ledger, now, expires_at=now)
 
 
-def test_the_last_key_that_may_do_all_cannot_be_revoked(ledger: Ledger, now: datetime) -> None:
+def test_the_last_admin_key_cannot_be_revoked(ledger: Ledger, now: datetime) -> None:
     async def run() -> None:
         first, _ = await create_key(ledger, "a", "first", ["admin"], now=now)
         await create_key(ledger, "a", "reader", ["runs:read"], now=now)
@@ -145,11 +147,11 @@ def test_the_last_key_that_may_do_all_cannot_be_revoked(ledger: Ledger, now: dat
     asyncio.run(run())
 
 
-def test_two_who_revoke_the_last_two_keys_at_once_leave_one(ledger: Ledger, now: datetime) -> None:
+def test_concurrent_revocations_of_the_last_two_keys_leave_one(ledger: Ledger, now: datetime) -> None:
     async def run() -> None:
         keys = [(await create_key(ledger, "a", name, ["admin"], now=now))[0] for name in ("one", "two")]
         done = await asyncio.gather(*(revoke_key(ledger, "a", key.id, now) for key in keys), return_exceptions=True)
-        assert sorted(type(one).__name__ for one in done) == ["ApiKey", "RequestConflict"]
+        assert sorted(type(item).__name__ for item in done) == ["ApiKey", "RequestConflict"]
         assert len([key for key in await list_keys(ledger, "a") if key.revoked_at is None]) == 1
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Limits of how often: what is let through, when the next try is worth it, and how much memory that takes."""
+"""Rate limits: accepted requests, the time of the next try, and bounded memory."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def passed(limiter: RateLimiter, name: str, per_minute: int | None, now: datetim
     return True
 
 
-def test_a_minutes_worth_may_come_at_once_and_the_rest_waits() -> None:
+def test_a_burst_of_a_minute_is_allowed() -> None:
     limiter = RateLimiter()
     assert [passed(limiter, "key", 3, NOW) for _ in range(5)] == [True, True, True, False, False]
     assert not passed(limiter, "key", 3, NOW + seconds(19.9))
     assert passed(limiter, "key", 3, NOW + seconds(20))
 
 
-def test_the_error_says_when_to_try_again() -> None:
+def test_the_error_contains_the_time_of_the_next_try() -> None:
     limiter = RateLimiter()
     limiter.check("key", 1, NOW)
     with pytest.raises(TooManyRequests, match=r"More than 1 in a minute.*in 45\.0 seconds") as caught:
@@ -42,14 +42,14 @@ def test_the_error_says_when_to_try_again() -> None:
     limiter.check("key", 1, NOW + seconds(15 + caught.value.retry_after))
 
 
-def test_names_do_not_share() -> None:
+def test_each_name_has_its_own_bucket() -> None:
     limiter = RateLimiter()
     assert passed(limiter, "one", 1, NOW)
     assert passed(limiter, "other", 1, NOW)
     assert not passed(limiter, "one", 1, NOW)
 
 
-def test_without_a_limit_there_is_none() -> None:
+def test_without_a_limit_all_requests_are_allowed() -> None:
     limiter = RateLimiter()
     assert all(passed(limiter, "key", None, NOW) for _ in range(1000))
 
@@ -57,7 +57,7 @@ def test_without_a_limit_there_is_none() -> None:
 def test_a_refused_request_costs_nothing() -> None:
     limiter = RateLimiter()
     limiter.check("key", 1, NOW)
-    assert not any(passed(limiter, "key", 1, NOW + seconds(one)) for one in range(59))
+    assert not any(passed(limiter, "key", 1, NOW + seconds(item)) for item in range(59))
     assert passed(limiter, "key", 1, NOW + seconds(60))
 
 
@@ -68,14 +68,14 @@ def test_a_lower_limit_counts_from_now() -> None:
     assert limiter.remaining("key", 2, NOW) == 2
 
 
-def test_a_clock_that_goes_back_gives_nothing() -> None:
+def test_a_clock_that_is_set_back_adds_no_tokens() -> None:
     limiter = RateLimiter()
     assert passed(limiter, "key", 1, NOW)
     assert not passed(limiter, "key", 1, NOW - seconds(3600))
     assert not passed(limiter, "key", 1, NOW)
 
 
-def test_only_so_many_names_are_remembered() -> None:
+def test_the_number_of_buckets_is_limited() -> None:
     limiter = RateLimiter(most=3)
     for name in ("a", "b", "c", "a", "d"):
         limiter.check(name, 5, NOW)

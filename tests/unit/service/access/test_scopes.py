@@ -1,4 +1,4 @@
-"""What keys allow."""
+"""The scopes of keys."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def test_a_key_allows_its_scopes_and_admin_allows_all(scope: str) -> None:
         check_scope(key(ADMIN), scope)
 
 
-def test_admin_does_not_allow_what_shows_other_workspaces() -> None:
+def test_admin_does_not_include_operator_scopes() -> None:
     with pytest.raises(Forbidden, match="lacks the scope 'metrics:read'"):
         check_scope(key(ADMIN), METRICS)
 
 
-@pytest.mark.parametrize("scope", [one for one in SCOPES if one != "runs:read"])
-def test_what_it_does_not_allow_is_forbidden(scope: str) -> None:
+@pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "runs:read"])
+def test_missing_scopes_are_forbidden(scope: str) -> None:
     with pytest.raises(Forbidden, match=f"'ci' .stw_abcdefgh.*lacks the scope '{scope}', and has runs:read"):
         check_scope(key("runs:read"), scope)
 
 
-def test_scopes_are_taken_once_each() -> None:
+def test_duplicate_scopes_are_removed() -> None:
     assert read_scopes(["runs:write", "runs:read", "runs:write"]) == ["runs:write", "runs:read"]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ([], "allows nothing"),
         (["run:read"], "Did you mean 'runs:read'"),
@@ -58,7 +58,7 @@ def test_scopes_are_taken_once_each() -> None:
         ([None], "must be a string"),
     ],
 )
-def test_other_scopes_are_refused(given: Any, told: str) -> None:
+def test_unknown_scopes_are_refused(given: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_scopes(given)
-    assert told in str(caught.value)
+    assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""Parts are swept when they are due, when the bell rings, and again though they fail."""
+"""Background tasks sweep when they are due or woken, also after failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from statewright.service.background.background_tasks import AFTER_FAILURE, LONGEST_REST, Background
+from statewright.service.background.background_tasks import MAX_INTERVAL, RETRY_AFTER, Background
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_part_is_swept_at_once_and_then_when_it_is_due() -> None:
+async def test_a_task_sweeps_at_once_and_then_when_it_is_due() -> None:
     clock, part = FakeClock(), Swept(lambda now: now + timedelta(seconds=2))
     background = Background([part], clock)
     background.start()
@@ -63,27 +63,27 @@ async def test_a_part_is_swept_at_once_and_then_when_it_is_due() -> None:
     assert (len(part.at), part.closed) == (3, 1)
 
 
-async def test_a_part_with_nothing_to_do_is_looked_at_now_and_then_and_when_it_rings() -> None:
+async def test_an_idle_task_sweeps_regularly_and_when_woken() -> None:
     clock, part, other = FakeClock(), Swept(lambda _: None), Swept(lambda now: now + timedelta(days=1))
     background = Background([part, other], clock)
     background.start()
     await turns()
     background.ring()
     await turns()
-    clock.advance(timedelta(seconds=LONGEST_REST))
+    clock.advance(timedelta(seconds=MAX_INTERVAL))
     await turns()
     assert (len(part.at), len(other.at)) == (3, 3)
     await background.stop()
     background.ring()
 
 
-async def test_a_part_that_fails_is_tried_again_and_hinders_no_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_task_is_retried_and_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     clock, broken, part = FakeClock(), Broken(lambda _: None), Swept(lambda _: None)
     background = Background([broken, part], clock)
     with caplog.at_level(logging.ERROR, logger="statewright.service"):
         background.start()
         await turns()
-        clock.advance(timedelta(seconds=AFTER_FAILURE))
+        clock.advance(timedelta(seconds=RETRY_AFTER))
         await turns()
         await background.stop()
     assert (len(broken.at), len(part.at)) == (2, 2)

@@ -1,4 +1,4 @@
-"""Runs whose time is over have failed, wherever they stand, if nobody has them in hand."""
+"""Runs without a claim fail at their deadline."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Place:
         return ()
 
     async def keep(self, *records: Any) -> None:
-        await aresolve(self.ledger.write([Insert(one) for one in records]))
+        await aresolve(self.ledger.write([Insert(record) for record in records]))
 
     async def statuses(self) -> list[str]:
         return [str(run.status) for run in await aresolve(self.ledger.find(Run))]
@@ -61,7 +61,7 @@ def place(ledger: Ledger) -> Place:
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING])
-async def test_a_run_that_nobody_has_in_hand_has_failed_at_its_deadline(
+async def test_an_unclaimed_run_fails_at_its_deadline(
     place: Place, new_run: Callable[..., Run], now: datetime, status: RunStatus
 ) -> None:
     await place.keep(new_run(id="run_1", status=status, deadline_at=now, due_at=now))
@@ -74,24 +74,22 @@ async def test_a_run_that_nobody_has_in_hand_has_failed_at_its_deadline(
     assert "2026-03-02T12:00:00Z" in run.error["message"]
     assert [event.type for event in await aresolve(place.ledger.events("run_1"))][-1] == "WORKFLOW_FAILED"
     assert place.ended == [("run_1", RunStatus.FAILED)]
-    assert [one.event_type for one in place.told if isinstance(one, Announce)] == ["workflow.failed"]
+    assert [item.event_type for item in place.told if isinstance(item, Announce)] == ["workflow.failed"]
 
 
-async def test_what_it_waited_for_is_closed(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
+async def test_its_waits_are_closed(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
     run = new_run(id="run_1", status=RunStatus.WAITING, deadline_at=now, begun=True, started_at=now)
     asked = {"run_id": "run_1", "workspace_id": "default", "step_id": "s", "step_name": "s", "created_at": now}
     step = StepRun(id="s", run_id="run_1", task_id="t", name="s", type="node", status=StepStatus.WAITING)
     await place.keep(run, step, Wait(id="w", interrupt_id="i", kind="question", **asked), Approval(id="w", **asked))
     await place.deadlines.sweep(now)
-    [found] = await aresolve(place.ledger.find(StepRun))
-    assert (found.status, await place.statuses()) == (StepStatus.FAILED, ["failed"])
-    assert [one.decision for one in await aresolve(place.ledger.find(Approval))] == ["expired"]
+    [result] = await aresolve(place.ledger.find(StepRun))
+    assert (result.status, await place.statuses()) == (StepStatus.FAILED, ["failed"])
+    assert [approval.decision for approval in await aresolve(place.ledger.find(Approval))] == ["expired"]
     assert await aresolve(place.ledger.count(Wait)) == 0
 
 
-async def test_what_somebody_has_in_hand_or_has_halted_is_left_alone(
-    place: Place, new_run: Callable[..., Run], now: datetime
-) -> None:
+async def test_claimed_and_paused_runs_are_not_failed(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
     left = [
         new_run(id="run_1", status=RunStatus.RUNNING, claim="c", deadline_at=now),
         new_run(id="run_2", status=RunStatus.PAUSED, deadline_at=now),
@@ -104,15 +102,13 @@ async def test_what_somebody_has_in_hand_or_has_halted_is_left_alone(
     assert place.told == []
 
 
-async def test_it_is_told_when_the_next_one_has_no_more_time(
-    place: Place, new_run: Callable[..., Run], now: datetime
-) -> None:
+async def test_a_sweep_returns_the_next_deadline(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
     await place.keep(*(new_run(deadline_at=now + n * SECOND) for n in (3, 0, 2)))
     assert await place.deadlines.sweep(now) == now + 2 * SECOND
     assert sorted(await place.statuses()) == ["failed", "pending", "pending"]
 
 
-async def test_a_run_that_moves_meanwhile_is_left_to_who_has_moved_it(
+async def test_a_run_that_changes_concurrently_is_not_failed(
     ledger: Ledger, new_run: Callable[..., Run], now: datetime
 ) -> None:
     claims = Advance("run_1", now, {"claim": "c", "worker_id": "w"})
@@ -121,7 +117,7 @@ async def test_a_run_that_moves_meanwhile_is_left_to_who_has_moved_it(
     await place.keep(new_run(id="run_1", deadline_at=now), new_run(id="run_2", deadline_at=now))
     await place.deadlines.sweep(now)
     assert await place.statuses() == ["pending", "failed"]
-    assert [one.run_id for one in place.told if isinstance(one, Advance)] == ["run_2"]
+    assert [item.run_id for item in place.told if isinstance(item, Advance)] == ["run_2"]
 
 
 class Moved:
@@ -134,18 +130,16 @@ class Moved:
         return getattr(self._ledger, name)
 
     def find(self, *args: Any, **options: Any) -> Any:
-        found = self._ledger.find(*args, **options)
-        found = found.result() if is_future(found) else found
+        result = self._ledger.find(*args, **options)
+        result = result.result() if is_future(result) else result
         if self._changes:
             written = self._ledger.write([self._changes.pop()])
             if is_future(written):
                 written.result()
-        return found
+        return result
 
 
-async def test_many_that_have_no_more_time_at_once_do_not_wait_for_each_other(
-    place: Place, new_run: Callable[..., Run], now: datetime
-) -> None:
+async def test_many_late_runs_fail_without_delay(place: Place, new_run: Callable[..., Run], now: datetime) -> None:
     await place.keep(*(new_run(deadline_at=now) for _ in range(250)))
     due: datetime | None = now
     for _ in range(10):

@@ -19,7 +19,7 @@ async def where_am_i() -> str:
     return threading.current_thread().name
 
 
-def test_work_is_done_on_the_thread_and_answered(thread: LoopThread) -> None:
+def test_coroutines_run_on_the_thread(thread: LoopThread) -> None:
     thread.start()
     try:
         assert thread.submit(where_am_i()).result(600) == "a-loop"
@@ -28,7 +28,7 @@ def test_work_is_done_on_the_thread_and_answered(thread: LoopThread) -> None:
         thread.stop()
 
 
-def test_an_error_is_that_of_the_work(thread: LoopThread) -> None:
+def test_errors_of_coroutines_are_raised(thread: LoopThread) -> None:
     async def breaks() -> None:
         raise ValueError("no luck")
 
@@ -41,7 +41,7 @@ def test_an_error_is_that_of_the_work(thread: LoopThread) -> None:
         thread.stop()
 
 
-def test_work_goes_on_side_by_side(thread: LoopThread) -> None:
+def test_coroutines_run_concurrently(thread: LoopThread) -> None:
     async def meets(barrier: asyncio.Barrier) -> int:
         async with barrier as place:
             return place
@@ -49,12 +49,12 @@ def test_work_goes_on_side_by_side(thread: LoopThread) -> None:
     thread.start()
     try:
         barrier = asyncio.Barrier(3)
-        assert {one.result(600) for one in [thread.submit(meets(barrier)) for _ in range(3)]} == {0, 1, 2}
+        assert {item.result(600) for item in [thread.submit(meets(barrier)) for _ in range(3)]} == {0, 1, 2}
     finally:
         thread.stop()
 
 
-def test_what_runs_is_cancelled_at_the_end_and_the_thread_has_gone(thread: LoopThread) -> None:
+def test_stopping_cancels_tasks_and_ends_the_thread(thread: LoopThread) -> None:
     begun, seen = threading.Event(), list[str]()
 
     async def waits() -> None:
@@ -70,10 +70,10 @@ def test_what_runs_is_cancelled_at_the_end_and_the_thread_has_gone(thread: LoopT
     assert begun.wait(600)
     thread.stop()
     assert (seen, work.cancelled()) == (["a-loop"], True)
-    assert "a-loop" not in [one.name for one in threading.enumerate()]
+    assert "a-loop" not in [item.name for item in threading.enumerate()]
 
 
-def test_a_task_that_ignores_its_cancellation_is_left_behind_with_a_warning(
+def test_a_task_that_ignores_its_cancellation_is_abandoned_with_a_warning(
     thread: LoopThread, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun, ends = threading.Event(), threading.Event()
@@ -87,7 +87,7 @@ def test_a_task_that_ignores_its_cancellation_is_left_behind_with_a_warning(
                 continue
 
     thread.start()
-    [left] = [one for one in threading.enumerate() if one.name == "a-loop"]
+    [left] = [item for item in threading.enumerate() if item.name == "a-loop"]
     thread.submit(ignores())
     assert begun.wait(600)
     thread.stop(0.05)

@@ -1,4 +1,4 @@
-"""What is old is forgotten: whole runs with their threads, whoever dies meanwhile, and none that has not ended."""
+"""Deletion of old runs with their threads, also across crashes; unfinished runs are kept."""
 
 from __future__ import annotations
 
@@ -95,14 +95,14 @@ def archive(ledger: Ledger, saver: Checkpointer, new_run: Runs, ask: Callable[..
 
 @pytest.mark.parametrize("status", list(RunStatus))
 @pytest.mark.parametrize("age", [9.99, 10.01, 1000])
-def test_runs_go_when_they_have_ended_long_enough_ago(archive: Archive, status: RunStatus, age: float) -> None:
+def test_runs_are_deleted_after_their_retention(archive: Archive, status: RunStatus, age: float) -> None:
     run = archive.run(age, status)
     archive.sweep()
     stays = age < 10 or status not in ENDED_AT
     assert (archive.has_run(run), archive.has_thread(run)) == (stays, stays)
 
 
-def test_a_run_goes_with_all_that_belongs_to_it(archive: Archive) -> None:
+def test_a_run_is_deleted_with_all_its_records(archive: Archive) -> None:
     run = archive.run(11)
     archive.write(
         Insert(RunLabel(id="l", run_id=run.id, name="", value="a")),
@@ -114,7 +114,7 @@ def test_a_run_goes_with_all_that_belongs_to_it(archive: Archive) -> None:
     assert list(archive.ask(lambda: archive.ledger.events(run.id))) == []
 
 
-def test_workspaces_without_a_limit_keep_everything(archive: Archive) -> None:
+def test_workspaces_without_a_retention_keep_everything(archive: Archive) -> None:
     archive.workspace("keeper", None)
     archive.workspace("year", 365)
     kept = [archive.run(300, workspace_id="keeper"), archive.run(300, workspace_id="year")]
@@ -123,7 +123,7 @@ def test_workspaces_without_a_limit_keep_everything(archive: Archive) -> None:
     assert [archive.has_run(run) for run in [*kept, gone]] == [True, True, False]
 
 
-def test_a_thread_that_another_run_has_stays(archive: Archive) -> None:
+def test_a_thread_used_by_another_run_is_kept(archive: Archive) -> None:
     old = archive.run(20, thread_id="shared")
     young = archive.run(1, thread_id="shared")
     archive.sweep()
@@ -131,14 +131,14 @@ def test_a_thread_that_another_run_has_stays(archive: Archive) -> None:
 
 
 @pytest.mark.parametrize("status", [RunStatus.WAITING, RunStatus.PENDING])
-def test_a_thread_on_which_a_run_still_waits_stays(archive: Archive, status: RunStatus) -> None:
+def test_a_thread_with_a_waiting_run_is_kept(archive: Archive, status: RunStatus) -> None:
     old = archive.run(20, thread_id="shared")
     archive.run(20, status, thread_id="shared")
     archive.sweep()
     assert (archive.has_run(old), archive.has_thread(old)) == (False, True)
 
 
-def test_a_thread_of_the_same_id_in_another_workspace_is_neither_kept_nor_lost(archive: Archive) -> None:
+def test_threads_with_the_same_id_in_other_workspaces_are_independent(archive: Archive) -> None:
     old = archive.run(20, thread_id="t")
     other = archive.run(20, thread_id="t", workspace_id="other")
     archive.sweep()
@@ -146,7 +146,7 @@ def test_a_thread_of_the_same_id_in_another_workspace_is_neither_kept_nor_lost(a
     assert (archive.has_run(other), archive.has_thread(other)) == (True, True)
 
 
-def test_a_thread_goes_with_the_last_of_its_runs(archive: Archive) -> None:
+def test_a_thread_is_deleted_with_its_last_run(archive: Archive) -> None:
     runs = [archive.run(20 + age, thread_id="shared") for age in range(3)]
     archive.sweep()
     assert not any(archive.has_run(run) for run in runs)
@@ -157,7 +157,7 @@ CONTINUES = [status for status in RunStatus if status not in (RunStatus.COMPLETE
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-def test_a_run_stays_while_the_run_that_started_it_may_start_it_again(archive: Archive, status: RunStatus) -> None:
+def test_a_child_is_kept_while_its_parent_may_start_it_again(archive: Archive, status: RunStatus) -> None:
     parent = archive.run(1, status)
     child = archive.run(20, parent_id=parent.id)
     archive.sweep()
@@ -166,7 +166,7 @@ def test_a_run_stays_while_the_run_that_started_it_may_start_it_again(archive: A
 
 
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED])
-def test_a_run_goes_after_the_run_that_started_it(archive: Archive, status: RunStatus) -> None:
+def test_a_child_is_deleted_after_its_parent(archive: Archive, status: RunStatus) -> None:
     parent = archive.run(15, status)
     child = archive.run(20, parent_id=parent.id)
     archive.sweep()
@@ -176,7 +176,7 @@ def test_a_run_goes_after_the_run_that_started_it(archive: Archive, status: RunS
     assert (archive.has_run(child), archive.has_thread(child)) == (False, False)
 
 
-def test_runs_that_stay_hold_up_no_others(archive: Archive) -> None:
+def test_kept_runs_do_not_delay_others(archive: Archive) -> None:
     parent = archive.run(1, RunStatus.WAITING)
     long_ago = archive.now - 100 * DAY
     kept = [
@@ -190,7 +190,7 @@ def test_runs_that_stay_hold_up_no_others(archive: Archive) -> None:
     assert archive.count(Run) == len(kept) + 1
 
 
-def test_what_was_told_goes_too(archive: Archive) -> None:
+def test_events_and_deliveries_are_deleted_too(archive: Archive) -> None:
     for place, (age, status) in enumerate([(11, "delivered"), (11, "failed"), (11, "pending"), (9, "delivered")]):
         at = archive.now - age * DAY
         archive.write(
@@ -203,14 +203,14 @@ def test_what_was_told_goes_too(archive: Archive) -> None:
         )
     archive.sweep()
     left = archive.ask(lambda: archive.ledger.find(Delivery))
-    assert [one.id for one in left] == ["d2", "d3"]
-    assert [one.id for one in archive.ask(lambda: archive.ledger.find(ReceivedEvent))] == ["e3"]
+    assert [item.id for item in left] == ["d2", "d3"]
+    assert [item.id for item in archive.ask(lambda: archive.ledger.find(ReceivedEvent))] == ["e3"]
 
 
 # -- when
 
 
-def test_it_comes_again_every_hour_and_not_on_every_ring(archive: Archive) -> None:
+def test_sweeps_repeat_every_hour_and_not_on_every_wake(archive: Archive) -> None:
     assert archive.sweep() == archive.now + EVERY
     run = archive.run(11)
     archive.now += EVERY / 2
@@ -221,7 +221,7 @@ def test_it_comes_again_every_hour_and_not_on_every_ring(archive: Archive) -> No
     assert not archive.has_run(run)
 
 
-def test_much_is_done_in_parts(archive: Archive) -> None:
+def test_many_records_are_deleted_in_batches(archive: Archive) -> None:
     runs = [
         archive.new_run(status=RunStatus.COMPLETED, completed_at=archive.now - 11 * DAY) for _ in range(AT_ONCE + 5)
     ]
@@ -252,7 +252,7 @@ class Meanwhile(InMemorySaver):
         return self.saver.delete_thread(thread_id, **options)
 
 
-def test_a_run_that_is_set_going_again_meanwhile_stays(archive: Archive) -> None:
+def test_a_run_retried_concurrently_is_kept(archive: Archive) -> None:
     """It was read as failed, and retried before it was deleted."""
     run = archive.run(11, RunStatus.FAILED)
     again = Advance(run.id, archive.now, {"status": RunStatus.RUNNING}, (), where(version=run.version))
@@ -261,7 +261,7 @@ def test_a_run_that_is_set_going_again_meanwhile_stays(archive: Archive) -> None
     assert (archive.has_run(run), archive.has_thread(run)) == (True, True)
 
 
-def test_a_thread_that_another_run_takes_meanwhile_stays(archive: Archive) -> None:
+def test_a_thread_taken_concurrently_is_kept(archive: Archive) -> None:
     run = archive.run(11, thread_id="t")
     another = archive.new_run(thread_id="t")
     archive.retention = Retention(
@@ -271,13 +271,13 @@ def test_a_thread_that_another_run_takes_meanwhile_stays(archive: Archive) -> No
     assert (archive.has_run(run), archive.has_run(another), archive.has_thread(another)) == (False, True, True)
 
 
-def test_a_run_that_was_marked_by_an_earlier_release_is_forgotten(archive: Archive) -> None:
+def test_a_run_marked_by_an_earlier_release_is_deleted(archive: Archive) -> None:
     run = archive.run(11, claim="retention:1")
     archive.sweep()
     assert (archive.has_run(run), archive.has_thread(run)) == (False, False)
 
 
-def test_one_that_cannot_be_forgotten_holds_up_no_other(archive: Archive, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_cannot_be_deleted_does_not_delay_others(archive: Archive, caplog: pytest.LogCaptureFixture) -> None:
     first, second = archive.run(12), archive.run(11)
     saver = archive.saver
 
@@ -297,12 +297,12 @@ def test_one_that_cannot_be_forgotten_holds_up_no_other(archive: Archive, caplog
     assert (archive.has_run(first), archive.has_thread(first)) == (False, False)
 
 
-def test_two_at_once_forget_everything(archive: Archive) -> None:
+def test_concurrent_sweeps_delete_everything(archive: Archive) -> None:
     runs = [archive.run(20, thread_id=f"shared-{number // 2}") for number in range(8)]
     others = [Retention(archive.ledger, archive.saver) for _ in range(3)]
 
     async def together() -> None:
-        await asyncio.gather(*(one.sweep(archive.now) for one in others))
+        await asyncio.gather(*(other.sweep(archive.now) for other in others))
 
     asyncio.run(together())
     archive.sweep()

@@ -1,4 +1,4 @@
-"""What a service can run: by name, and by version."""
+"""The catalog: graphs by name and by version."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from statewright.models import ScriptedModel
 from statewright.service.catalog.catalog import PROJECT, Catalog, definition_id
 
 
-def graph(*names: str) -> StateGraph:
-    found, before = StateGraph(dict, name="g"), START
+def build_graph(*names: str) -> StateGraph:
+    graph, before = StateGraph(dict, name="g"), START
     for name in names:
-        found.add_node(name, lambda state: {})
-        found.add_edge(before, name)
+        graph.add_node(name, lambda state: {})
+        graph.add_edge(before, name)
         before = name
-    found.add_edge(before, END)
-    return found
+    graph.add_edge(before, END)
+    return graph
 
 
 def steps(expression: str = "a") -> dict[str, Any]:
@@ -30,10 +30,10 @@ def steps(expression: str = "a") -> dict[str, Any]:
     return {"name": "flow", "version": "1", "description": "It flows.", "steps": [choice, ends]}
 
 
-def test_everything_has_a_version_that_its_content_makes() -> None:
+def test_versions_are_derived_from_the_content() -> None:
     one, same, other = Catalog(), Catalog(), Catalog()
     for catalog, names in ((one, "ab"), (same, "ab"), (other, "abc")):
-        catalog.serve("g", graph(*names))
+        catalog.serve("g", build_graph(*names))
     versions = [catalog.named("g").version for catalog in (one, same, other)]
     assert versions[0] == versions[1] != versions[2]
     flows = [Catalog().serve_steps(steps(expression)) for expression in ("a", "a", "b")]
@@ -41,33 +41,33 @@ def test_everything_has_a_version_that_its_content_makes() -> None:
     assert flows[0].version.startswith("1+")
 
 
-def test_a_name_is_taken_once_and_near_misses_are_known() -> None:
+def test_names_are_unique_and_similar_names_are_suggested() -> None:
     catalog = Catalog()
-    catalog.serve("report", graph("a"))
+    catalog.serve("report", build_graph("a"))
     with pytest.raises(InvalidConfig, match="Two graphs are served as 'report'"):
-        catalog.serve("report", graph("b"))
+        catalog.serve("report", build_graph("b"))
     with pytest.raises(NotFound, match="Did you mean 'report'"):
         catalog.named("reprot")
     assert catalog.get("reprot") is None
 
 
-def test_what_is_served_is_stored_for_all(now: datetime) -> None:
+def test_served_graphs_are_stored_for_all_workspaces(now: datetime) -> None:
     catalog = Catalog()
-    catalog.serve("z", graph("a"), description="Last.")
+    catalog.serve("z", build_graph("a"), description="Last.")
     catalog.serve_steps(steps(), name="flow")
     catalog.serve("agent", Agent("a", model=ScriptedModel(["x"]), system="s"))
     stored = catalog.stored(now)
-    assert [(one.name, one.kind, one.workspace_id) for one in stored] == [
+    assert [(item.name, item.kind, item.workspace_id) for item in stored] == [
         ("agent", "graph", PROJECT),
         ("flow", "steps", PROJECT),
         ("z", "graph", PROJECT),
     ]
-    assert [one.body is None for one in stored] == [True, False, True]
-    assert all(one.id == definition_id(PROJECT, one.name, one.version) for one in stored)
+    assert [item.body is None for item in stored] == [True, False, True]
+    assert all(item.id == definition_id(PROJECT, item.name, item.version) for item in stored)
     assert [served.name for served in catalog.served] == ["agent", "flow", "z"]
 
 
-def test_a_stored_version_is_compiled_from_what_was_stored_and_once(now: datetime) -> None:
+def test_a_stored_version_is_compiled_once_from_its_stored_body(now: datetime) -> None:
     old = Catalog()
     old.serve_steps(steps("old"))
     [stored] = old.stored(now)
@@ -81,13 +81,13 @@ def test_a_stored_version_is_compiled_from_what_was_stored_and_once(now: datetim
 
 def test_code_that_is_not_served_any_more_is_not_found(now: datetime) -> None:
     old = Catalog()
-    old.serve("gone", graph("a"))
+    old.serve("gone", build_graph("a"))
     [stored] = old.stored(now)
     with pytest.raises(NotFound, match="gone"):
         Catalog().app_of(stored)
 
 
-def test_what_is_wrong_with_a_workflow_is_told_before_it_is_served() -> None:
+def test_problems_of_a_workflow_are_reported_before_it_is_served() -> None:
     catalog = Catalog()
     with pytest.raises(StatewrightError):
         catalog.serve_steps({"name": "flow", "version": "1", "steps": []})

@@ -1,4 +1,4 @@
-"""Versions of workflows stored, and what is served described."""
+"""Stored versions of workflows, and descriptions of graphs."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ async def test_a_version_is_stored_once_and_never_changes(context: ServiceContex
     first, again = await book.add("default", body()), await book.add("default", body())
     assert (first.created, again.created) == (True, False)
     assert first.definition.id == again.definition.id
-    with pytest.raises(RequestConflict, match="another version") as told:
+    with pytest.raises(RequestConflict, match="another version") as caught:
         await book.add("default", body(seconds=2))
-    assert told.value.details == {"definitionId": first.definition.id}
+    assert caught.value.details == {"definitionId": first.definition.id}
     newer = await book.add("default", body("2", seconds=2))
     assert newer.definition.id != first.definition.id
     assert (await book.page("default", page=1, page_size=10)).total == 2
@@ -72,33 +72,33 @@ async def test_workspaces_have_their_own(context: ServiceContext) -> None:
         {"steps": [{"name": "c", "type": "condition", "expression": "a", "trueStep": "x", "falseStep": "c"}]},
     ],
 )
-async def test_what_cannot_run_is_not_stored(context: ServiceContext, wrong: dict[str, Any]) -> None:
+async def test_invalid_definitions_are_not_stored(context: ServiceContext, wrong: dict[str, Any]) -> None:
     book = definitions(context)
-    with pytest.raises(WorkflowError) as told:
+    with pytest.raises(WorkflowError) as caught:
         await book.add("default", {**body(), **wrong} if wrong else {})
-    assert told.value.problems
+    assert caught.value.problems
     assert (await book.page("default", page=1, page_size=10)).total == 0
 
 
-async def test_what_is_served_is_described_and_goes_before_what_is_stored(context: ServiceContext) -> None:
+async def test_served_graphs_are_described_and_precede_stored_ones(context: ServiceContext) -> None:
     graph = StateGraph(dict, name="flow")
     graph.add_node("one", lambda state: {})
     graph.add_edge(START, "one")
     graph.add_edge("one", END)
     context.catalog.serve("flow", graph, description="It flows.")
-    await context.write([Insert(one) for one in context.catalog.stored(context.now())])
+    await context.write([Insert(item) for item in context.catalog.stored(context.now())])
     book = definitions(context)
     await book.add("default", body())
     await book.add("default", {**body(), "name": "another"})
     shown = await book.graphs("default")
-    assert [(one.name, one.kind, one.description) for one in shown] == [
+    assert [(item.name, item.kind, item.description) for item in shown] == [
         ("another", "steps", ""),
         ("flow", "graph", "It flows."),
     ]
-    found = await book.graph("default", "flow")
-    assert found.served.kind == "graph"
-    assert "one" in found.mermaid
-    assert "one" in {node["id"] for node in found.nodes}
-    assert found.edges
+    result = await book.graph("default", "flow")
+    assert result.served.kind == "graph"
+    assert "one" in result.mermaid
+    assert "one" in {node["id"] for node in result.nodes}
+    assert result.edges
     with pytest.raises(NotFound, match="Did you mean 'flow'"):
         await book.graph("default", "flwo")

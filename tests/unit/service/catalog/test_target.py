@@ -1,4 +1,4 @@
-"""What is to be run: a graph or a definition, of the workspace or of the project."""
+"""Targets of schedules and triggers: a graph or a definition."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def find(ledger: Ledger, graph: Any = None, definition_id: Any = None) -> Target
     return asyncio.run(find_target(ledger, "default", graph, definition_id))
 
 
-def test_a_graph_is_taken_by_its_name(ledger: Ledger) -> None:
+def test_a_graph_is_a_target_by_its_name(ledger: Ledger) -> None:
     assert find(ledger, "report") == Target("report", None)
 
 
@@ -44,15 +44,15 @@ def test_definitions_of_the_workspace_and_the_project_are_found(defined: Ledger)
     assert find(defined, definition_id="def_") == Target("of ", "def_")
 
 
-@pytest.mark.parametrize("identity", ["def_other", "def_none"])
-def test_others_are_not_there(defined: Ledger, identity: str) -> None:
-    with pytest.raises(NotFound, match=identity):
-        find(defined, definition_id=identity)
+@pytest.mark.parametrize("record_id", ["def_other", "def_none"])
+def test_definitions_of_others_are_not_found(defined: Ledger, record_id: str) -> None:
+    with pytest.raises(NotFound, match=record_id):
+        find(defined, definition_id=record_id)
 
 
 @pytest.mark.parametrize(
     ("graph", "definition_id"), [(None, None), ("report", "def_1"), ("", None), (5, None), (None, 5)]
 )
-def test_what_means_nothing_is_refused(ledger: Ledger, graph: Any, definition_id: Any) -> None:
+def test_invalid_targets_are_refused(ledger: Ledger, graph: Any, definition_id: Any) -> None:
     with pytest.raises(InvalidRequest):
         find(ledger, graph, definition_id)

@@ -1,4 +1,4 @@
-"""Which version of a workflow a name or an id means."""
+"""Lookup of the version that a name or an id refers to."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def stored(identity: str, now: datetime, **more: Any) -> StoredDefinition:
-    given = {"workspace_id": "w", "name": "flow", "version": identity, "kind": "steps", "digest": identity, **more}
-    return StoredDefinition(id=identity, created_at=now, body={}, **given)
+def stored(record_id: str, now: datetime, **more: Any) -> StoredDefinition:
+    given = {"workspace_id": "w", "name": "flow", "version": record_id, "kind": "steps", "digest": record_id, **more}
+    return StoredDefinition(id=record_id, created_at=now, body={}, **given)
 
 
 async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
@@ -39,40 +39,40 @@ async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
     catalog.serve("served", graph)
     old, new = stored("def_old", now), stored("def_new", now + timedelta(days=1))
     others = stored("def_x", now, workspace_id="x", name="secret")
-    await aresolve(ledger.write([Insert(one) for one in (new, old, others, *catalog.stored(now))]))
+    await aresolve(ledger.write([Insert(item) for item in (new, old, others, *catalog.stored(now))]))
     return Versions(ledger, catalog), catalog
 
 
-async def test_a_name_means_the_newest_and_an_id_itself(ledger: Ledger, now: datetime) -> None:
-    found, catalog = await versions(ledger, now)
-    assert (await adrive(found.newest("w", "flow"))).id == "def_new"
-    assert (await adrive(found.stored("w", "def_old"))).version == "def_old"
-    assert (await adrive(found.newest("anyone", "served"))).id == catalog.named("served").definition_id
-    assert (await adrive(found.requested("w", StartRun(definition_id="def_old")))).id == "def_old"
+async def test_a_name_refers_to_the_newest_version_and_an_id_to_one(ledger: Ledger, now: datetime) -> None:
+    result, catalog = await versions(ledger, now)
+    assert (await adrive(result.newest("w", "flow"))).id == "def_new"
+    assert (await adrive(result.stored("w", "def_old"))).version == "def_old"
+    assert (await adrive(result.newest("anyone", "served"))).id == catalog.named("served").definition_id
+    assert (await adrive(result.requested("w", StartRun(definition_id="def_old")))).id == "def_old"
 
 
-async def test_what_belongs_to_others_is_not_found(ledger: Ledger, now: datetime) -> None:
-    found, _ = await versions(ledger, now)
-    assert (await adrive(found.stored("x", "def_x"))).id == "def_x"
+async def test_definitions_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime) -> None:
+    result, _ = await versions(ledger, now)
+    assert (await adrive(result.stored("x", "def_x"))).id == "def_x"
     with pytest.raises(NotFound):
-        await adrive(found.stored("w", "def_x"))
-    with pytest.raises(NotFound) as told:
-        await adrive(found.newest("w", "secrat"))
-    assert "secret" not in str(told.value)
+        await adrive(result.stored("w", "def_x"))
+    with pytest.raises(NotFound) as caught:
+        await adrive(result.newest("w", "secrat"))
+    assert "secret" not in str(caught.value)
     with pytest.raises(NotFound, match="Did you mean 'flow'"):
-        await adrive(found.newest("w", "flaw"))
+        await adrive(result.newest("w", "flaw"))
 
 
 @pytest.mark.parametrize("given", [{}, {"graph": "flow", "definition_id": "def_old"}])
-async def test_one_of_both_is_given(ledger: Ledger, now: datetime, given: dict[str, str]) -> None:
-    found, _ = await versions(ledger, now)
+async def test_either_a_graph_or_a_definition_is_required(ledger: Ledger, now: datetime, given: dict[str, str]) -> None:
+    result, _ = await versions(ledger, now)
     with pytest.raises(InvalidRequest, match="not both"):
-        await adrive(found.requested("w", StartRun(**given)))  # type: ignore[arg-type]
+        await adrive(result.requested("w", StartRun(**given)))  # type: ignore[arg-type]
 
 
-async def test_a_thread_that_may_wait_finds_the_same(ledger: Ledger, now: datetime) -> None:
-    found, _ = await versions(ledger, now)
-    there = await asyncio.to_thread(lambda: drive(found.newest("w", "flow")))
+async def test_lookups_from_a_worker_thread_return_the_same(ledger: Ledger, now: datetime) -> None:
+    result, _ = await versions(ledger, now)
+    there = await asyncio.to_thread(lambda: drive(result.newest("w", "flow")))
     assert there.id == "def_new"
     with pytest.raises(NotFound):
-        await asyncio.to_thread(lambda: drive(found.stored("w", "nothing")))
+        await asyncio.to_thread(lambda: drive(result.stored("w", "nothing")))

@@ -6,14 +6,13 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from statewright.errors import GraphRecursionError, InvalidRequest
+from statewright.clock import iso
+from statewright.errors import GraphRecursionError, InvalidRequest, code_of
 from statewright.service.context.jsonable import (
     LONGEST_MESSAGE,
-    code_of,
     entries_as_text,
     error_from_text,
     error_json,
-    iso,
 )
 
 
@@ -22,7 +21,7 @@ class Coded(Exception):
     details = {"at": datetime(2030, 1, 1, tzinfo=UTC)}
 
 
-def test_an_error_is_its_text_and_the_code_by_which_it_is_known() -> None:
+def test_an_error_has_its_message_and_its_code() -> None:
     assert error_json(ValueError("no luck")) == {"message": "ValueError: no luck", "code": "ValueError"}
     told = error_json(Coded("oh"), step="try")
     assert told == {
@@ -34,7 +33,7 @@ def test_an_error_is_its_text_and_the_code_by_which_it_is_known() -> None:
     assert error_json(InvalidRequest("No."))["message"] == "No."
 
 
-def test_the_text_of_an_error_has_a_longest() -> None:
+def test_the_message_of_an_error_is_truncated() -> None:
     assert len(error_json(ValueError("x" * 10_000))["message"]) == LONGEST_MESSAGE
     assert len(error_from_text("ValueError: " + "x" * 10_000)["message"]) == LONGEST_MESSAGE
 
@@ -44,7 +43,7 @@ def test_an_error_is_read_back_from_its_text() -> None:
     assert error_from_text("plain words") == {"message": "plain words", "code": "ERROR"}
 
 
-def test_an_error_of_the_engine_that_is_read_back_has_its_code() -> None:
+def test_an_error_of_the_engine_read_from_its_text_has_its_code() -> None:
     told = error_from_text("GraphRecursionError: too far: 3")
     assert told == {"message": "too far: 3", "code": GraphRecursionError.code}
 
@@ -56,12 +55,12 @@ def test_an_error_reads_the_same_from_its_text(error: Exception) -> None:
     assert error_from_text(f"{type(error).__name__}: {error}") == error_json(error)
 
 
-def test_half_of_a_sign_does_not_hinder_that_an_error_is_kept() -> None:
+def test_lone_surrogates_are_replaced_in_errors() -> None:
     for told in (error_json(ValueError("\ud800!")), error_from_text("ValueError: \ud800!")):
         assert told == {"message": "ValueError: ?!", "code": "ValueError"}
 
 
-def test_the_code_of_an_error_is_a_text_with_something_in_it() -> None:
+def test_the_code_of_an_error_is_a_non_empty_string() -> None:
     empty = ValueError("x")
     empty.code = ""  # type: ignore[attr-defined]
     number = ValueError("x")

@@ -1,4 +1,4 @@
-"""Records read for workspaces: their own, by pages, and by what is asked of them."""
+"""Reading the records of a workspace, by pages and filters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def filled(ledger: Ledger, new_run: Callable[..., Run], now: datetime) -> 
     return Records(ledger)
 
 
-async def test_a_record_of_somebody_else_is_not_there(ledger: Ledger, new_run: Any, now: datetime) -> None:
+async def test_a_record_of_another_workspace_is_not_found(ledger: Ledger, new_run: Any, now: datetime) -> None:
     records = await filled(ledger, new_run, now)
     assert (await records.run("default", "run_1")).id == "run_1"
     for workspace, identity in (("other", "run_1"), ("default", "run_9"), ("", "run_1")):
@@ -38,7 +38,7 @@ async def test_a_record_of_somebody_else_is_not_there(ledger: Ledger, new_run: A
             await records.run(workspace, identity)
 
 
-async def test_pages_are_cut_from_the_newest_on(ledger: Ledger, new_run: Any, now: datetime) -> None:
+async def test_pages_begin_with_the_newest(ledger: Ledger, new_run: Any, now: datetime) -> None:
     records, every = await filled(ledger, new_run, now), where(workspace_id="default")
     one = await records.page(Run, every, page=1, page_size=2)
     last = await records.page(Run, every, page=3, page_size=2)
@@ -49,12 +49,12 @@ async def test_pages_are_cut_from_the_newest_on(ledger: Ledger, new_run: Any, no
 
 
 @pytest.mark.parametrize(("page", "size"), [(0, 1), (-1, 1), (1, 0), (1, LARGEST_PAGE + 1)])
-async def test_pages_that_cannot_be_are_refused(ledger: Ledger, page: int, size: int) -> None:
+async def test_invalid_pages_are_refused(ledger: Ledger, page: int, size: int) -> None:
     with pytest.raises(InvalidRequest, match="use pages from 1"):
         await Records(ledger).page(Run, [], page=page, page_size=size)
 
 
-async def test_filters_are_met_together(ledger: Ledger, new_run: Any, now: datetime) -> None:
+async def test_all_conditions_of_a_filter_must_match(ledger: Ledger, new_run: Any, now: datetime) -> None:
     await filled(ledger, new_run, now)
 
     async def found(**wanted: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is written is told to whom it concerns: those who listen, the worker, who tells webhooks. What is not is not."""
+"""Written changes are published to listeners, the worker and the background tasks."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def rung(storage: tuple[Ledger, Checkpointer]) -> Rung:
     return Rung(storage)
 
 
-async def test_time_is_that_of_its_clock(rung: Rung) -> None:
+async def test_the_time_is_that_of_the_clock(rung: Rung) -> None:
     rung.clock.advance(5)
     assert rung.context.now() == rung.clock.now()
 
 
-async def test_the_worker_is_rung_by_what_may_make_a_run_due(rung: Rung, new_run: Callable[..., Run]) -> None:
+async def test_the_worker_is_woken_by_changes_that_may_make_a_run_due(rung: Rung, new_run: Callable[..., Run]) -> None:
     run, now = new_run(), rung.context.now()
     assert await rung.write(Insert(run)) == {"worker"}
     assert await rung.write(Advance(run.id, now, {"due_at": now})) == {"worker"}
@@ -74,7 +74,7 @@ async def test_the_worker_is_rung_by_what_may_make_a_run_due(rung: Rung, new_run
     assert await rung.write(Advance(run.id, now, {"status": RunStatus.CANCELLED, "due_at": None})) == {"worker"}
 
 
-async def test_nobody_is_rung_by_what_makes_no_run_due(rung: Rung, new_run: Callable[..., Run]) -> None:
+async def test_other_changes_wake_nobody(rung: Rung, new_run: Callable[..., Run]) -> None:
     run, now = new_run(), rung.context.now()
     wait = Wait(id="w", run_id=run.id, interrupt_id="i", workspace_id="default", step_id="s", step_name="s",
                 kind="question", created_at=now)  # fmt: skip
@@ -90,7 +90,7 @@ async def test_nobody_is_rung_by_what_makes_no_run_due(rung: Rung, new_run: Call
         assert await rung.write(change) == set(), change
 
 
-async def test_who_tells_webhooks_is_rung_if_somebody_is_to_be_told(rung: Rung) -> None:
+async def test_announcements_wake_the_background_tasks_if_there_is_a_webhook(rung: Rung) -> None:
     now = rung.context.now()
     assert await rung.write(Announce("default", "workflow.failed", {}, now)) == set()
     given: dict[str, Any] = {"workspace_id": "default", "url": "https://example.com", "secret": "s"}
@@ -99,17 +99,17 @@ async def test_who_tells_webhooks_is_rung_if_somebody_is_to_be_told(rung: Rung) 
     assert await rung.write(Announce("default", "workflow.failed", {}, now)) == {"background"}
 
 
-async def test_those_who_listen_are_told_of_events_with_their_numbers(rung: Rung, new_run: Callable[..., Run]) -> None:
+async def test_listeners_receive_events_with_their_numbers(rung: Rung, new_run: Callable[..., Run]) -> None:
     run, other = new_run(), new_run()
     await rung.write(Insert(run), Insert(other))
     with rung.context.hub.listening(run.id) as listener:
         for one, kinds in ((run, ["A", "B"]), (other, ["X"]), (run, ["C"])):
             await rung.write(Advance(one.id, rung.context.now(), {}, [NewEvent(kind, {}) for kind in kinds]))
-        news = rung.context.hub.news(listener)
+        news = rung.context.hub.take_events(listener)
     assert [(event.type, event.seq) for event in news] == [("A", 1), ("B", 2), ("C", 3)]  # type: ignore[union-attr]
 
 
-async def test_what_is_refused_is_told_to_nobody(rung: Rung, new_run: Callable[..., Run]) -> None:
+async def test_refused_changes_are_not_published(rung: Rung, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await rung.write(Insert(run))
     late = rung.context.now() + timedelta(days=1)
@@ -117,4 +117,4 @@ async def test_what_is_refused_is_told_to_nobody(rung: Rung, new_run: Callable[.
     with rung.context.hub.listening(run.id) as listener:
         with pytest.raises(RecordConflict):
             await rung.write(moves)
-        assert (rung.heard, rung.context.hub.news(listener)) == ([], [])
+        assert (rung.heard, rung.context.hub.take_events(listener)) == ([], [])

@@ -1,4 +1,4 @@
-"""Values as requests give them: taken as they must be, or refused with what is wrong."""
+"""Validation of request values."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from statewright.service.context.validation import choice, flag, instant, known_
         (instant, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)),
     ],
 )
-def test_what_is_as_it_must_be_is_taken(check: Callable[[Any, str], Any], value: Any, expected: Any) -> None:
+def test_valid_values_are_returned(check: Callable[[Any, str], Any], value: Any, expected: Any) -> None:
     assert check(value, "It") == expected
 
 
 @pytest.mark.parametrize(
-    ("check", "value", "told"),
+    ("check", "value", "message"),
     [
         (text, None, "It must be a string, and is null"),
         (text, "", "1 to 200 characters"),
@@ -56,20 +56,20 @@ def test_what_is_as_it_must_be_is_taken(check: Callable[[Any, str], Any], value:
         (instant, datetime(2026, 1, 1), "a date and time with a time zone"),
     ],
 )
-def test_what_is_not_is_refused(check: Callable[[Any, str], Any], value: Any, told: str) -> None:
+def test_invalid_values_are_refused(check: Callable[[Any, str], Any], value: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check(value, "It")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["bleu", None, 5, ["blue"]])
-def test_a_word_that_is_none_of_them_is_refused(value: Any) -> None:
+def test_an_unknown_word_is_refused(value: Any) -> None:
     assert choice("blue", "A colour", ("red", "blue")) == "blue"
     with pytest.raises(InvalidRequest, match=r"A colour cannot be .* It may be: blue, red\."):
         choice(value, "A colour", ("red", "blue"))
 
 
-def test_fields_that_there_are_not_are_refused_with_a_guess() -> None:
+def test_unknown_fields_are_refused_with_a_suggestion() -> None:
     known_fields({"cron": 1}, ("cron", "name"), "A schedule")
     with pytest.raises(InvalidRequest, match=r"A schedule has no field 'corn'.*Did you mean 'cron'"):
         known_fields({"corn": 1}, ("cron", "name"), "A schedule")

@@ -1,4 +1,4 @@
-"""One attempt of a worker to advance one run: to its rest, or until somebody stops it."""
+"""One attempt of a worker to advance one run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from statewright.service.context.settings import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt, RunHooks
 from statewright.service.following.hub import Hub
 from statewright.service.operations.approvals import Approvals
-from statewright.service.operations.signals import Signals, woken
+from statewright.service.operations.signals import Signals, wake_changes
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -39,8 +39,8 @@ class State(TypedDict, total=False):
     two: int
 
 
-class Place:
-    """Where attempts are made on one run of a graph of two steps."""
+class AttemptBench:
+    """Attempts at one run of a graph with two steps."""
 
     def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run) -> None:
         self.ledger, self.saver = storage
@@ -81,55 +81,55 @@ class Place:
 
 
 @pytest.fixture
-def place(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> Place:
-    return Place(storage, new_run(claim="c", worker_id="wrk_1", input={}))
+def bench(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> AttemptBench:
+    return AttemptBench(storage, new_run(claim="c", worker_id="wrk_1", input={}))
 
 
-async def test_a_run_is_advanced_to_its_end(place: Place) -> None:
-    await place.keep()
-    await place.attempt().advance()
-    run = await place.found()
-    assert (run.status, run.output, place.done) == (RunStatus.COMPLETED, {"one": 1, "two": 2}, ["one", "two"])
+async def test_a_run_is_advanced_to_its_end(bench: AttemptBench) -> None:
+    await bench.keep()
+    await bench.attempt().advance()
+    run = await bench.found()
+    assert (run.status, run.output, bench.done) == (RunStatus.COMPLETED, {"one": 1, "two": 2}, ["one", "two"])
     assert (run.claim, run.worker_id, run.due_at) == (None, None, None)
 
 
 @pytest.mark.parametrize(("stop", "status"), [("pause", RunStatus.PAUSED), ("release", RunStatus.RUNNING)])
-async def test_a_run_that_is_stopped_rests_after_the_step_under_way(place: Place, stop: str, status: Any) -> None:
-    await place.keep()
-    attempt = place.attempt()
-    place.during = getattr(attempt, stop)
+async def test_a_stopped_run_finishes_its_current_step(bench: AttemptBench, stop: str, status: Any) -> None:
+    await bench.keep()
+    attempt = bench.attempt()
+    bench.during = getattr(attempt, stop)
     await attempt.advance()
-    run = await place.found()
-    assert (run.status, run.claim, place.done) == (status, None, ["one"])
+    run = await bench.found()
+    assert (run.status, run.claim, bench.done) == (status, None, ["one"])
     assert (run.due_at is not None) is (stop == "release")
 
 
-async def test_a_wish_to_pause_that_was_there_before_holds(place: Place) -> None:
-    place.run.settings = {"pause": True}
-    await place.keep()
-    await place.attempt().advance()
-    assert ((await place.found()).status, place.done) == (RunStatus.PAUSED, [])
+async def test_a_pause_requested_before_the_claim_is_honoured(bench: AttemptBench) -> None:
+    bench.run.settings = {"pause": True}
+    await bench.keep()
+    await bench.attempt().advance()
+    assert ((await bench.found()).status, bench.done) == (RunStatus.PAUSED, [])
 
 
-async def test_what_others_have_made_of_the_run_is_heeded(place: Place, new_run: Callable[..., Run]) -> None:
-    await place.keep()
-    attempt = place.attempt()
-    place.during = lambda: attempt.check_record(new_run(id=place.run.id, claim="c", settings={"pause": True}))
+async def test_an_attempt_follows_changes_of_its_record(bench: AttemptBench, new_run: Callable[..., Run]) -> None:
+    await bench.keep()
+    attempt = bench.attempt()
+    bench.during = lambda: attempt.check_record(new_run(id=bench.run.id, claim="c", settings={"pause": True}))
     await attempt.advance()
-    assert ((await place.found()).status, place.done) == (RunStatus.PAUSED, ["one"])
+    assert ((await bench.found()).status, bench.done) == (RunStatus.PAUSED, ["one"])
 
 
-async def test_a_thread_that_somebody_else_holds_is_tried_again(place: Place) -> None:
-    await place.keep()
-    now = place.clock.now()
-    before = place.app.with_services(checkpointer=place.saver, clock=place.clock)
-    await before.ainvoke({}, thread_id=place.run.thread_id, run_id="other")
-    place.done.clear()
+async def test_a_busy_thread_is_retried(bench: AttemptBench) -> None:
+    await bench.keep()
+    now = bench.clock.now()
+    before = bench.app.with_services(checkpointer=bench.saver, clock=bench.clock)
+    await before.ainvoke({}, thread_id=bench.run.thread_id, run_id="other")
+    bench.done.clear()
     held = LeaseRequest("other/1", now, now + timedelta(minutes=1), claims=True)
-    await aresolve(place.saver.renew(place.run.thread_id, held))
-    await place.attempt().advance()
-    run = await place.found()
-    assert (run.claim, place.done, run.status in (RunStatus.PENDING, RunStatus.RUNNING)) == (None, [], True)
+    await aresolve(bench.saver.renew(bench.run.thread_id, held))
+    await bench.attempt().advance()
+    run = await bench.found()
+    assert (run.claim, bench.done, run.status in (RunStatus.PENDING, RunStatus.RUNNING)) == (None, [], True)
     assert now < run.due_at < now + timedelta(seconds=5)
 
 
@@ -137,46 +137,46 @@ MISSING = [NotFound("There is no graph 'g'."), WorkflowError([Problem("steps[0].
 
 
 @pytest.mark.parametrize("error", MISSING)
-async def test_a_run_whose_code_is_not_here_now_waits_for_it(place: Place, error: Exception) -> None:
-    place.error = error
-    await place.keep()
-    await place.attempt().advance()
-    run = await place.found()
+async def test_a_run_without_its_code_is_postponed(bench: AttemptBench, error: Exception) -> None:
+    bench.error = error
+    await bench.keep()
+    await bench.attempt().advance()
+    run = await bench.found()
     assert (run.claim, run.status) == (None, RunStatus.PENDING)
-    assert run.due_at > place.clock.now()
+    assert run.due_at > bench.clock.now()
 
 
 @pytest.mark.parametrize("error", MISSING)
-async def test_a_run_waits_for_its_code_as_long_as_it_has_time(place: Place, error: Exception) -> None:
-    place.error = error
-    place.run.deadline_at = place.clock.now()
-    await place.keep()
-    await place.attempt().advance()
-    run = await place.found()
+async def test_a_run_without_its_code_fails_at_its_deadline(bench: AttemptBench, error: Exception) -> None:
+    bench.error = error
+    bench.run.deadline_at = bench.clock.now()
+    await bench.keep()
+    await bench.attempt().advance()
+    run = await bench.found()
     assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
-async def test_a_run_whose_graph_cannot_be_made_has_failed(place: Place) -> None:
-    place.error = ValueError("no such module")
-    await place.keep()
-    await place.attempt().advance()
-    run = await place.found()
+async def test_a_run_whose_graph_cannot_be_compiled_fails(bench: AttemptBench) -> None:
+    bench.error = ValueError("no such module")
+    await bench.keep()
+    await bench.attempt().advance()
+    run = await bench.found()
     assert (run.status, run.error["message"]) == (RunStatus.FAILED, "ValueError: no such module")
 
 
-async def test_a_run_that_is_out_of_time_has_failed_without_another_step(place: Place) -> None:
-    place.run.deadline_at = place.clock.now()
-    await place.keep()
-    await place.attempt().advance()
-    run = await place.found()
-    assert (run.status, run.error["code"], place.done) == (RunStatus.FAILED, "RUN_TIMEOUT", [])
+async def test_a_late_run_fails_without_another_step(bench: AttemptBench) -> None:
+    bench.run.deadline_at = bench.clock.now()
+    await bench.keep()
+    await bench.attempt().advance()
+    run = await bench.found()
+    assert (run.status, run.error["code"], bench.done) == (RunStatus.FAILED, "RUN_TIMEOUT", [])
 
 
-async def test_who_has_no_claim_any_more_changes_nothing(place: Place) -> None:
-    await place.keep()
-    place.run.claim = "old"
-    await place.attempt().advance()
-    run = await place.found()
+async def test_an_attempt_without_its_claim_changes_nothing(bench: AttemptBench) -> None:
+    await bench.keep()
+    bench.run.claim = "old"
+    await bench.attempt().advance()
+    run = await bench.found()
     assert (run.claim, run.version, run.status) == ("c", 1, RunStatus.PENDING)
 
 
@@ -213,8 +213,8 @@ def approves(state: Log) -> Log:
     return {"log": [decided["decision"]]}
 
 
-class Waiting:
-    """Where a run is claimed, and advanced, again and again."""
+class WaitingRun:
+    """A run that is claimed and advanced repeatedly."""
 
     def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run, graph: StateGraph) -> None:
         self.context = ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_steps=10, max_output=1000))
@@ -246,7 +246,7 @@ class Waiting:
 
     async def waits(self) -> dict[Any, str]:
         """The ids of the open waits, by what was asked."""
-        return {str(one.value or one.event): one.id for one in await aresolve(self.ledger.find(Wait))}
+        return {str(wait.value or wait.event): wait.id for wait in await aresolve(self.ledger.find(Wait))}
 
     async def events(self) -> list[str]:
         return [event.type for event in await aresolve(self.ledger.events(self.run.id))]
@@ -259,126 +259,126 @@ async def test_questions_of_a_nested_graph_are_answered_one_after_the_other(
     outer.add_node("inner", side_by_side(asks_one, asks_two).compile())
     outer.add_edge(START, "inner")
     outer.add_edge("inner", END)
-    place = Waiting(storage, new_run(), outer)
-    assert (await place.begin()).status is RunStatus.WAITING
-    waits = await place.waits()
+    bench = WaitingRun(storage, new_run(), outer)
+    assert (await bench.begin()).status is RunStatus.WAITING
+    waits = await bench.waits()
     assert sorted(waits) == ["one?", "two?"]
-    await place.signals.answer("default", place.run.id, {waits["two?"]: 2})
-    run = await place.advance()
-    assert (run.status, run.due_at, await place.waits()) == (RunStatus.WAITING, None, {"one?": waits["one?"]})
-    await place.signals.answer("default", place.run.id, {waits["one?"]: 1})
-    assert (await place.advance()).output == {"log": [1, 2]}
-    events = await place.events()
-    assert [events.count(one) for one in ("STEP_STARTED", "STEP_WAITING", "SIGNAL_RECEIVED")] == [1, 2, 2]
+    await bench.signals.answer("default", bench.run.id, {waits["two?"]: 2})
+    run = await bench.advance()
+    assert (run.status, run.due_at, await bench.waits()) == (RunStatus.WAITING, None, {"one?": waits["one?"]})
+    await bench.signals.answer("default", bench.run.id, {waits["one?"]: 1})
+    assert (await bench.advance()).output == {"log": [1, 2]}
+    events = await bench.events()
+    assert [events.count(item) for item in ("STEP_STARTED", "STEP_WAITING", "SIGNAL_RECEIVED")] == [1, 2, 2]
 
 
-async def test_an_approval_that_is_decided_while_another_branch_runs_is_heeded_after_it(
+async def test_an_approval_decided_while_another_branch_runs_is_handled_afterwards(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     during: list[Approval] = []
 
     async def hears_slowly(state: Log) -> Log:
         amount = wait_for_event("paid")["amount"]
-        [asked] = await aresolve(place.ledger.find(Approval))
-        during.append(await place.approvals.decide("default", asked.id, "rejected"))
-        assert (await place.found()).due_at is None
+        [asked] = await aresolve(bench.ledger.find(Approval))
+        during.append(await bench.approvals.decide("default", asked.id, "rejected"))
+        assert (await bench.found()).due_at is None
         return {"log": [amount]}
 
-    place = Waiting(storage, new_run(), side_by_side(hears_slowly, approves))
-    await place.begin()
-    await place.signals.send("default", place.run.id, "paid", {"amount": 3})
-    run = await place.advance()
-    assert [one.decision for one in during] == ["rejected"]
-    assert (run.status, run.due_at) == (RunStatus.WAITING, place.clock.now())
-    run = await place.advance()
+    bench = WaitingRun(storage, new_run(), side_by_side(hears_slowly, approves))
+    await bench.begin()
+    await bench.signals.send("default", bench.run.id, "paid", {"amount": 3})
+    run = await bench.advance()
+    assert [item.decision for item in during] == ["rejected"]
+    assert (run.status, run.due_at) == (RunStatus.WAITING, bench.clock.now())
+    run = await bench.advance()
     assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": [3, "rejected"]})
-    assert (await place.events()).count("APPROVAL_DECIDED") == 1
+    assert (await bench.events()).count("APPROVAL_DECIDED") == 1
 
 
-async def test_a_run_for_which_nothing_has_come_goes_on_waiting(
+async def test_a_run_without_signals_keeps_waiting(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    place = Waiting(storage, new_run(), side_by_side(hears))
-    await place.begin()
-    before = await place.events()
-    await place.signals.send("default", place.run.id, "sent", {})
-    run = await place.advance()
+    bench = WaitingRun(storage, new_run(), side_by_side(hears))
+    await bench.begin()
+    before = await bench.events()
+    await bench.signals.send("default", bench.run.id, "sent", {})
+    run = await bench.advance()
     assert (run.status, run.claim, run.due_at) == (RunStatus.WAITING, None, None)
-    assert await place.events() == before
+    assert await bench.events() == before
 
 
-async def test_an_answer_that_does_not_fit_leaves_the_question_open(
+async def test_an_invalid_answer_leaves_the_question_open(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    place = Waiting(storage, new_run(), side_by_side(asks_two))
-    await place.begin()
-    [wait] = await aresolve(place.ledger.find(Wait))
-    now = place.clock.now()
+    bench = WaitingRun(storage, new_run(), side_by_side(asks_two))
+    await bench.begin()
+    [wait] = await aresolve(bench.ledger.find(Wait))
+    now = bench.clock.now()
     wrong = Signal(
-        id="sig", run_id=place.run.id, type="", interrupt_id=wait.interrupt_id, payload="many", key="k", created_at=now
+        id="sig", run_id=bench.run.id, type="", interrupt_id=wait.interrupt_id, payload="many", key="k", created_at=now
     )  # one that was taken before what it must be was looked at
-    await place.context.write([Insert(wrong), *woken(place.run.id, now)])
-    run = await place.advance()
-    assert (run.status, run.claim, run.due_at, await place.waits()) == (
+    await bench.context.write([Insert(wrong), *wake_changes(bench.run.id, now)])
+    run = await bench.advance()
+    assert (run.status, run.claim, run.due_at, await bench.waits()) == (
         RunStatus.WAITING,
         None,
         None,
         {"two?": wait.id},
     )
-    assert (await place.events())[-1] == "SIGNAL_IGNORED"
-    await place.signals.answer("default", place.run.id, {wait.id: 3})
-    assert (await place.advance()).output == {"log": [3]}
+    assert (await bench.events())[-1] == "SIGNAL_IGNORED"
+    await bench.signals.answer("default", bench.run.id, {wait.id: 3})
+    assert (await bench.advance()).output == {"log": [3]}
 
 
 @pytest.mark.parametrize("due", [None, 60])
-async def test_what_comes_while_it_is_looked_what_has_come_is_not_lost(
+async def test_a_signal_that_arrives_while_the_inbox_is_read_is_not_lost(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], due: int | None
 ) -> None:
-    """Whether the run was to go on waiting, or its time is over: it is looked again."""
+    """The inbox is read again, whether the run would keep waiting or has timed out."""
 
     def hears_in_time(state: Log) -> Log:
         told = wait_for_event("paid", timeout=due)
         return {"log": [told["amount"] if told is not None else "late"]}
 
-    place = Waiting(storage, new_run(), side_by_side(hears_in_time))
-    await place.begin()
+    bench = WaitingRun(storage, new_run(), side_by_side(hears_in_time))
+    await bench.begin()
     if due is not None:
-        place.clock.advance(due)
+        bench.clock.advance(due)
     else:
-        await place.signals.send("default", place.run.id, "sent", {})
-    late: Any = Late(place)
-    run = await place.advance(late)
-    assert (late.sent, run.status, run.claim, run.due_at) == (1, RunStatus.WAITING, None, place.clock.now())
-    assert (await place.advance()).output == {"log": [5]}
-    assert "TIMER_FIRED" not in await place.events()
+        await bench.signals.send("default", bench.run.id, "sent", {})
+    late: Any = LateSignalLedger(bench)
+    run = await bench.advance(late)
+    assert (late.sent, run.status, run.claim, run.due_at) == (1, RunStatus.WAITING, None, bench.clock.now())
+    assert (await bench.advance()).output == {"log": [5]}
+    assert "TIMER_FIRED" not in await bench.events()
 
 
-class Late:
-    """A ledger in which a signal comes right after somebody has looked for signals, once."""
+class LateSignalLedger:
+    """A ledger in which a signal arrives once, right after the inbox was read."""
 
-    def __init__(self, place: Waiting) -> None:
-        self._ledger, self._run_id, self.sent = place.ledger, place.run.id, 0
+    def __init__(self, bench: WaitingRun) -> None:
+        self._ledger, self._run_id, self.sent = bench.ledger, bench.run.id, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
     def find(self, kind: Any, *args: Any, **options: Any) -> Any:
-        found: Any = self._ledger.find(kind, *args, **options)
+        result: Any = self._ledger.find(kind, *args, **options)
         if kind is Signal:
-            found = found.result() if is_future(found) else found
+            result = result.result() if is_future(result) else result
             self._send()
-        return found
+        return result
 
     def _send(self) -> None:
         self.sent += 1
         now = FakeClock().now()
         signal = Signal(id="sig", run_id=self._run_id, type="paid", payload={"amount": 5}, key="k", created_at=now)
-        written: Any = self._ledger.write([Insert(signal), *woken(self._run_id, now)])
+        written: Any = self._ledger.write([Insert(signal), *wake_changes(self._run_id, now)])
         if is_future(written):
             written.result()
 
 
-async def test_a_run_that_only_backs_off_is_released_at_once(
+async def test_a_run_that_only_waits_for_retries_is_released_at_once(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     tries: list[int] = []
@@ -390,16 +390,16 @@ async def test_a_run_that_only_backs_off_is_released_at_once(
         return {"log": ["well"]}
 
     graph = side_by_side(flaky, retry_policy=RetryPolicy(initial_interval=3600, jitter=False))
-    place = Waiting(storage, new_run(input={}), graph)
-    place.run.due_at = place.clock.now()
-    await place.context.write([Insert(place.run)])
-    attempt = await place.claimed()
+    bench = WaitingRun(storage, new_run(input={}), graph)
+    bench.run.due_at = bench.clock.now()
+    await bench.context.write([Insert(bench.run)])
+    attempt = await bench.claimed()
     advancing = asyncio.create_task(attempt.advance())
-    while "STEP_RETRY_SCHEDULED" not in await place.events():
+    while "STEP_RETRY_SCHEDULED" not in await bench.events():
         await asyncio.sleep(0.001)
     attempt.release()
     await asyncio.wait_for(advancing, 600)
-    run = await place.found()
-    assert (run.status, run.claim, run.due_at) == (RunStatus.RUNNING, None, place.clock.now())
-    [step] = await aresolve(place.ledger.find(StepRun, where(run_id=run.id)))
+    run = await bench.found()
+    assert (run.status, run.claim, run.due_at) == (RunStatus.RUNNING, None, bench.clock.now())
+    [step] = await aresolve(bench.ledger.find(StepRun, where(run_id=run.id)))
     assert (step.status, step.attempt) == ("running", 2)

@@ -1,4 +1,4 @@
-"""What one write does, gathered; and the secrets taken out of what it tells."""
+"""The changes of one write, and the removal of secrets from them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from statewright.service.engine.changeset import ChangeSet, without_secrets
 STEP = StepRun(id="s", run_id="r", task_id="t", name="pay", type="node")
 
 
-def redact(told: Any) -> Any:
-    """The same without the secret, however deep it lies."""
-    if isinstance(told, dict):
-        return {key: redact(value) for key, value in told.items()}
-    return told.replace("1234", "***") if isinstance(told, str) else told
+def redact(value: Any) -> Any:
+    """Return a value without the secret, at any depth."""
+    if isinstance(value, dict):
+        return {key: redact(item) for key, item in value.items()}
+    return value.replace("1234", "***") if isinstance(value, str) else value
 
 
-def test_what_is_told_of_a_step_names_it() -> None:
+def test_events_of_a_step_name_it() -> None:
     changeset = ChangeSet()
     changeset.add_event("WORKFLOW_STARTED", {"graph": "g"})
     changeset.add_event("STEP_FAILED", {"attempt": 1}, STEP)
@@ -28,7 +28,7 @@ def test_what_is_told_of_a_step_names_it() -> None:
     ]
 
 
-def test_secrets_are_taken_out_of_events_errors_and_messages(now: datetime) -> None:
+def test_secrets_are_removed_from_events_errors_and_messages(now: datetime) -> None:
     error = {"message": "the key is 1234", "code": "ValueError"}
     clean = {"message": "the key is ***", "code": "ValueError"}
     advance, update, announce = without_secrets(
@@ -50,7 +50,7 @@ def test_secrets_are_taken_out_of_events_errors_and_messages(now: datetime) -> N
     assert announce.data == {"error": clean, "output": None}
 
 
-def test_work_itself_is_kept_as_it_is(now: datetime) -> None:
+def test_outputs_are_not_redacted(now: datetime) -> None:
     signal = Insert(Signal(id="g", run_id="r", type="paid", payload={"card": "1234"}, created_at=now))
     output = Advance("r", now, {"output": {"card": "1234"}, "error": None})
     told = Announce("default", "workflow.completed", {"output": {"card": "1234"}, "graph": "1234"}, now)

@@ -1,4 +1,4 @@
-"""Runs that nodes start: with the write that keeps what their node has done, and once."""
+"""Child runs: created once, in the transaction that saves the result of their node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
 
 
 class Parent:
-    """A run with one task at work, which may start others."""
+    """A run with one running task, which may start child runs."""
 
     def __init__(self, context: ServiceContext, run: Run) -> None:
         self.context, self.run = context, run
@@ -75,16 +75,16 @@ async def parent_of(context: ServiceContext, run: Run) -> Parent:
     graph.add_edge("one", END)
     context.catalog.serve("kid", graph)
     await context.write(
-        [Insert(run), Insert(step_of(run)), *(Insert(one) for one in context.catalog.stored(context.now()))]
+        [Insert(run), Insert(step_of(run)), *(Insert(item) for item in context.catalog.stored(context.now()))]
     )
     return Parent(context, run)
 
 
 def new(changes: Sequence[Change], kind: type[Any] = Run) -> list[Any]:
-    return [one.record for one in changes if isinstance(one, Insert) and isinstance(one.record, kind)]
+    return [change.record for change in changes if isinstance(change, Insert) and isinstance(change.record, kind)]
 
 
-async def test_a_child_is_a_change_of_the_write_that_keeps_its_task(
+async def test_a_child_is_created_with_the_result_of_its_task(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     parent = await parent_of(context, new_run(id="run_p"))
@@ -100,15 +100,13 @@ async def test_a_child_is_a_change_of_the_write_that_keeps_its_task(
     assert (await context.records.run("default", "run_k")).due_at == context.now()
 
 
-async def test_a_child_does_not_begin_when_its_node_fails(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_a_child_is_not_created_if_its_node_fails(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     parent = await parent_of(context, new_run())
     parent.start("run_k")
     assert (new(parent.tried_again()), new(parent.failed())) == ([], [])
 
 
-async def test_a_child_of_a_node_that_is_tried_again_begins_once(
-    context: ServiceContext, new_run: Callable[..., Run]
-) -> None:
+async def test_a_child_of_a_retried_node_is_created_once(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     parent = await parent_of(context, new_run())
     parent.start("run_k")
     parent.tried_again()
@@ -131,9 +129,7 @@ async def test_a_child_starts_once_however_often_its_node_is_executed(
     assert new(later.done()) == []
 
 
-async def test_what_cannot_be_started_is_refused_where_it_is_called(
-    context: ServiceContext, new_run: Callable[..., Run]
-) -> None:
+async def test_invalid_children_are_refused_at_the_call(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     parent = await parent_of(context, new_run(thread_id="mine"))
     context.settings = ServiceSettings(max_input=10)
     with pytest.raises(InvalidRequest, match="Did you mean 'thread_id'"):
@@ -147,7 +143,7 @@ async def test_what_cannot_be_started_is_refused_where_it_is_called(
     assert new(parent.done()) == []
 
 
-async def test_a_child_that_is_not_awaited_may_follow_on_the_thread_of_its_parent(
+async def test_a_child_that_is_not_awaited_may_use_the_thread_of_its_parent(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     parent = await parent_of(context, new_run(thread_id="mine"))
@@ -157,14 +153,14 @@ async def test_a_child_that_is_not_awaited_may_follow_on_the_thread_of_its_paren
 
 
 def ended_before(run: Run, child: Run, n: int) -> Signal:
-    """What the parent was told of an end, and has not taken."""
+    """Return an earlier report of an end, which the parent has not handled."""
     return Signal(
         id=f"old_{n}", run_id=run.id, type=f"__run_ended:{child.id}", payload={"status": "failed"}, created_at=NOW
     )
 
 
 @pytest.mark.parametrize("status", [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED])
-async def test_a_child_that_has_ended_is_told_as_it_stands_to_a_parent_that_asks_anew(
+async def test_an_ended_child_is_reported_again_to_a_parent_that_repeats_its_call(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     run = new_run(id="run_p")
@@ -173,19 +169,19 @@ async def test_a_child_that_has_ended_is_told_as_it_stands_to_a_parent_that_asks
     setattr(child, f"{status}_at", context.now())
     other = ended_before(run, new_run(id="run_o"), 3)
     await context.write(
-        [Insert(one) for one in (child, ended_before(run, child, 1), ended_before(run, child, 2), other)]
+        [Insert(item) for item in (child, ended_before(run, child, 1), ended_before(run, child, 2), other)]
     )
     for _ in range(2):  # also if the node is executed once more before that is saved
         parent.start("run_k", awaited=True)
     await context.write(parent.done())
     inbox = await aresolve(context.ledger.find(Signal, where(run_id=run.id, taken=False)))
-    [told] = [one for one in inbox if one.id != other.id]
+    [told] = [item for item in inbox if item.id != other.id]
     error = {"message": "no"}
     assert told.payload == {"runId": "run_k", "status": str(status), "output": 7, "error": error}
     assert len(inbox) == 2
 
 
-async def test_of_a_child_that_goes_on_only_the_end_to_come_counts(
+async def test_only_the_next_end_of_an_unfinished_child_is_reported(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(id="run_p")
@@ -196,4 +192,4 @@ async def test_of_a_child_that_goes_on_only_the_end_to_come_counts(
     late = ended_before(run, child, 2)
     await context.write([Insert(late)])  # the child ends before that is saved
     await context.write(parent.done())
-    assert [one.id for one in await aresolve(context.ledger.find(Signal, where(taken=False)))] == [late.id]
+    assert [signal.id for signal in await aresolve(context.ledger.find(Signal, where(taken=False)))] == [late.id]

@@ -1,4 +1,4 @@
-"""How runs end, and whom that concerns."""
+"""The ends of runs, and their consequences for webhooks and parents."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_each_end_sets_its_own_columns_and_frees_the_run(now: datetime) -> None:
 
 def test_each_end_has_its_event() -> None:
     ends = [Ending.completed({}), Ending.failed(ERROR), Ending.cancelled("why")]
-    assert [(one.event, one.payload) for one in ends] == [
+    assert [(end.event, end.payload) for end in ends] == [
         ("WORKFLOW_COMPLETED", {}),
         ("WORKFLOW_FAILED", {"error": ERROR}),
         ("WORKFLOW_CANCELLED", {"reason": "why"}),
     ]
 
 
-def test_webhooks_are_told(now: datetime, new_run: Callable[..., Run]) -> None:
+def test_an_end_is_announced_to_webhooks(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(metadata={"customer": "ann"})
     [told] = completion_changes(run, Ending.failed(ERROR), now)
     assert isinstance(told, Announce)
@@ -46,13 +46,13 @@ def test_webhooks_are_told(now: datetime, new_run: Callable[..., Run]) -> None:
     }  # fmt: skip
 
 
-def told_of(run: Run, ending: Ending, now: datetime) -> list[Any]:
-    return [one for one in completion_changes(run, ending, now) if not isinstance(one, Announce)]
+def changes_at_end(run: Run, ending: Ending, now: datetime) -> list[Any]:
+    return [change for change in completion_changes(run, ending, now) if not isinstance(change, Announce)]
 
 
 def test_a_parent_that_waits_gets_a_signal_and_is_woken(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(parent_id="run_p", parent_waits=True)
-    kept, woken = told_of(run, Ending.completed({"a": 1}), now)
+    kept, woken = changes_at_end(run, Ending.completed({"a": 1}), now)
     assert isinstance(kept, Insert)
     signal = kept.record
     assert isinstance(signal, Signal)
@@ -62,11 +62,11 @@ def test_a_parent_that_waits_gets_a_signal_and_is_woken(now: datetime, new_run: 
     assert woken.values == {"due_at": now}
 
 
-def test_a_parent_that_does_not_wait_is_told_nothing(now: datetime, new_run: Callable[..., Run]) -> None:
-    assert told_of(new_run(parent_id="run_p"), Ending.completed({}), now) == []
+def test_a_parent_that_does_not_wait_gets_no_signal(now: datetime, new_run: Callable[..., Run]) -> None:
+    assert changes_at_end(new_run(parent_id="run_p"), Ending.completed({}), now) == []
 
 
-def test_each_end_of_a_run_that_is_tried_again_is_another_signal(now: datetime, new_run: Callable[..., Run]) -> None:
+def test_each_end_of_a_retried_run_is_a_new_signal(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(parent_id="run_p", parent_waits=True)
-    ids = {told_of(run, Ending.failed(ERROR), at)[0].record.id for at in (now, now, now + timedelta(seconds=1))}
+    ids = {changes_at_end(run, Ending.failed(ERROR), at)[0].record.id for at in (now, now, now + timedelta(seconds=1))}
     assert len(ids) == 2

@@ -1,4 +1,4 @@
-"""The saver of one run: what it saves is told in the same transaction, or neither is there."""
+"""The checkpointer of a run: checkpoints and records are written in one transaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def anyio_backend() -> str:
 
 
 class Recorded:
-    """A run that advances with a recorder."""
+    """A run whose graph saves through a recorder."""
 
     def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run, *nodes: Any) -> None:
         graph, before = StateGraph(dict, name="g"), START
@@ -54,7 +54,7 @@ class Recorded:
             try:
                 await self.app.ainvoke({}, thread_id=self.run.thread_id, run_id=self.run.id)
             finally:
-                self.told.extend(self.hub.news(listener))
+                self.told.extend(self.hub.take_events(listener))
 
     async def found(self) -> Any:
         return await aresolve(self.ledger.get(Run, self.run.id))
@@ -72,7 +72,7 @@ def breaks(state: Any) -> None:
     raise ValueError("no luck")
 
 
-async def test_the_run_its_thread_and_its_log_move_together(
+async def test_checkpoints_and_records_are_written_together(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     recorded = Recorded(storage, new_run(claim="c"), one)
@@ -84,10 +84,10 @@ async def test_the_run_its_thread_and_its_log_move_together(
         "WORKFLOW_STARTED", "STEP_STARTED", "STEP_COMPLETED", "WORKFLOW_COMPLETED",
     ]  # fmt: skip
     assert recorded.told == list(log)
-    assert recorded.progress.rests
+    assert recorded.progress.has_settled
 
 
-async def test_who_lost_the_run_saves_nothing(
+async def test_a_worker_without_its_claim_saves_nothing(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     run = new_run(claim="c")
@@ -103,23 +103,23 @@ async def test_who_lost_the_run_saves_nothing(
     recorded = Recorded(storage, run, one, loses)
     with pytest.raises(RecordConflict):
         await recorded.advance()
-    found = await recorded.found()
-    assert (found.claim, found.status, found.output) == ("other", RunStatus.RUNNING, None)
+    result = await recorded.found()
+    assert (result.claim, result.status, result.output) == ("other", RunStatus.RUNNING, None)
     saved = await aresolve(recorded.saver.load(run.thread_id))
     assert saved is not None
     assert "late" not in str(saved.checkpoint.values)
     assert [event.type for event in await aresolve(ledger.events(run.id))][-1] == "STEP_STARTED"
 
 
-async def test_a_run_that_asks_waits(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> None:
+async def test_a_run_with_a_question_waits(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> None:
     recorded = Recorded(storage, new_run(claim="c"), asks)
     await recorded.advance()
     run = await recorded.found()
-    assert (run.status, run.claim, recorded.progress.rests) == (RunStatus.WAITING, None, True)
+    assert (run.status, run.claim, recorded.progress.has_settled) == (RunStatus.WAITING, None, True)
     assert recorded.told[-1].type == "WORKFLOW_PAUSED"
 
 
-async def test_the_error_itself_is_told_and_not_its_text_alone(
+async def test_the_error_itself_is_recorded_and_not_only_its_text(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     recorded = Recorded(storage, new_run(claim="c"), breaks)
@@ -131,7 +131,7 @@ async def test_the_error_itself_is_told_and_not_its_text_alone(
     assert step.error == {"message": "ValueError: no luck", "code": "ValueError"}
 
 
-async def test_everything_else_is_what_the_saver_does(
+async def test_other_methods_are_those_of_the_saver(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     recorded = Recorded(storage, new_run(claim="c"), one)
@@ -141,9 +141,9 @@ async def test_everything_else_is_what_the_saver_does(
     assert await aresolve(saver.load(recorded.run.thread_id)) is not None
 
 
-async def test_what_was_not_saved_is_not_told(tmp_path: Path, new_run: Callable[..., Run]) -> None:
+async def test_changes_that_were_not_saved_are_not_published(tmp_path: Path, new_run: Callable[..., Run]) -> None:
     def doubles(state: Any) -> dict[str, int]:
-        recorded.progress.steps.add([], [Insert(recorded.run)])
+        recorded.progress.steps.queue([], [Insert(recorded.run)])
         return {"two": 2}
 
     with SqliteDatabase(tmp_path / "runs.db") as database:

@@ -1,4 +1,4 @@
-"""The steps of a run as records: what goes with which step, and once."""
+"""Records of the steps of a run."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ def run(new_run: Callable[..., Run]) -> Run:
 
 @pytest.fixture
 def steps(run: Run, now: datetime) -> StepRecords:
-    """Two steps at work."""
+    """Two running steps."""
     records = StepRecords(run, NO_GRAPH, [], [])
     records.start(ChangeSet(), [FIRST, SECOND_ONE], 1, now, halts=False)
     return records
 
 
-def done(steps: StepRecords, task: Task, now: datetime) -> ChangeSet:
+def complete(steps: StepRecords, task: Task, now: datetime) -> ChangeSet:
     changeset = ChangeSet()
     steps.complete(changeset, task, now)
     return changeset
 
 
-def asked(steps: StepRecords, task: Task, now: datetime, *questions: Interrupt) -> ChangeSet:
+def ask_questions(steps: StepRecords, task: Task, now: datetime, *questions: Interrupt) -> ChangeSet:
     changeset = ChangeSet()
     steps.ask(changeset, task.id, questions, now)
     return changeset
 
 
-def tried_again(steps: StepRecords, task: Task, due: datetime, now: datetime) -> ChangeSet:
+def retry(steps: StepRecords, task: Task, due: datetime, now: datetime) -> ChangeSet:
     changeset = ChangeSet()
     steps.retry(changeset, task.id, 1, due, now)
     return changeset
 
 
-def told(changeset: ChangeSet) -> list[str]:
+def event_types(changeset: ChangeSet) -> list[str]:
     return [event.type for event in changeset.events]
 
 
-def more(name: str) -> Insert:
+def child_insert(name: str) -> Insert:
     return Insert(StepRun(id=name, run_id="r", task_id=name, name=name, type="x"))
 
 
 def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> None:
     steps, changeset = StepRecords(run, NO_GRAPH, [], []), ChangeSet()
     steps.start(changeset, [FIRST], 1, now, halts=True)
-    assert (told(changeset), changeset.values) == ([], {"current_step": "first"})
+    assert (event_types(changeset), changeset.values) == ([], {"current_step": "first"})
     steps.start(changeset, [FIRST], 1, now, halts=False)
     [inserted] = changeset.changes
     assert isinstance(inserted, Insert)
@@ -71,66 +71,66 @@ def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> 
     later = ChangeSet()
     steps.begin_due(later, now + SECOND)
     steps.begin_due(later, now + SECOND)
-    assert (told(later), len(later.changes)) == (["STEP_STARTED"], 1)
+    assert (event_types(later), len(later.changes)) == (["STEP_STARTED"], 1)
 
 
-def test_a_step_is_completed_once_and_the_input_is_none(steps: StepRecords, now: datetime) -> None:
-    assert done(steps, FIRST, now + SECOND).events[0].payload == {"stepName": "first", "durationMs": 1000}
-    assert done(steps, FIRST, now).changes == []
-    assert done(steps, Task(START, None, "c0", 0), now).changes == []
+def test_a_step_is_completed_once_and_the_input_is_no_step(steps: StepRecords, now: datetime) -> None:
+    assert complete(steps, FIRST, now + SECOND).events[0].payload == {"stepName": "first", "durationMs": 1000}
+    assert complete(steps, FIRST, now).changes == []
+    assert complete(steps, Task(START, None, "c0", 0), now).changes == []
 
 
-def test_what_a_task_adds_goes_once_with_the_write_that_keeps_the_task(steps: StepRecords, now: datetime) -> None:
-    mine, others, unknown = more("mine"), more("others"), more("unknown")
-    steps.add([SECOND_ONE.id], [others])
-    steps.add([FIRST.id], [mine])
-    steps.add(["a task that nobody knows"], [unknown])
-    assert done(steps, FIRST, now).ends == [mine, unknown]
-    assert done(steps, SECOND_ONE, now).ends == [others]
-    steps.add([FIRST.id], [mine])
-    assert done(steps, SECOND_ONE, now).ends == []
+def test_queued_changes_are_written_once_with_the_result_of_their_task(steps: StepRecords, now: datetime) -> None:
+    mine, others, unknown = child_insert("mine"), child_insert("others"), child_insert("unknown")
+    steps.queue([SECOND_ONE.id], [others])
+    steps.queue([FIRST.id], [mine])
+    steps.queue(["a task that nobody knows"], [unknown])
+    assert complete(steps, FIRST, now).final_changes == [mine, unknown]
+    assert complete(steps, SECOND_ONE, now).final_changes == [others]
+    steps.queue([FIRST.id], [mine])
+    assert complete(steps, SECOND_ONE, now).final_changes == []
 
 
-def test_what_a_task_adds_that_comes_to_wait_goes_with_its_question(steps: StepRecords, now: datetime) -> None:
-    kid = more("kid")
-    steps.add([FIRST.id], [kid])
-    assert asked(steps, FIRST, now, Interrupt(id="i", value=None)).ends == [kid]
-    assert done(steps, FIRST, now).ends == []
+def test_queued_changes_of_a_waiting_task_are_written_with_its_question(steps: StepRecords, now: datetime) -> None:
+    kid = child_insert("kid")
+    steps.queue([FIRST.id], [kid])
+    assert ask_questions(steps, FIRST, now, Interrupt(id="i", value=None)).final_changes == [kid]
+    assert complete(steps, FIRST, now).final_changes == []
 
 
-def test_what_a_task_adds_that_fails_is_not_made(steps: StepRecords, now: datetime) -> None:
-    steps.add([FIRST.id], [more("kid")])
-    assert tried_again(steps, FIRST, now, now).ends == []
+def test_queued_changes_of_a_failed_task_are_not_written(steps: StepRecords, now: datetime) -> None:
+    steps.queue([FIRST.id], [child_insert("kid")])
+    assert retry(steps, FIRST, now, now).final_changes == []
     changeset = ChangeSet()
     steps.fail(changeset, FIRST.id, "ValueError: no luck", now)
-    assert (told(changeset), changeset.ends) == (["STEP_FAILED"], [])
+    assert (event_types(changeset), changeset.final_changes) == (["STEP_FAILED"], [])
 
 
-def test_a_run_backs_off_while_all_that_it_does_is_to_be_tried_again(steps: StepRecords, now: datetime) -> None:
-    tried_again(steps, FIRST, now + SECOND, now)
+def test_a_run_backs_off_while_all_running_steps_wait_for_a_retry(steps: StepRecords, now: datetime) -> None:
+    retry(steps, FIRST, now + SECOND, now)
     assert not steps.is_backing_off(now)
-    done(steps, SECOND_ONE, now)
+    complete(steps, SECOND_ONE, now)
     assert [steps.is_backing_off(at) for at in (now, now + SECOND)] == [True, False]
-    done(steps, FIRST, now)
+    complete(steps, FIRST, now)
     assert not steps.is_backing_off(now)
 
 
-def test_a_step_waits_for_the_first_of_its_questions_and_each_is_asked_once(steps: StepRecords, now: datetime) -> None:
+def test_a_step_waits_for_its_first_timeout_and_asks_each_question_once(steps: StepRecords, now: datetime) -> None:
     one = Interrupt(id="i", value="one", due_at=now + 2 * SECOND)
     two = Interrupt(id="j", value="two", kind="event", event="paid", due_at=now + SECOND)
-    changeset = asked(steps, FIRST, now, one, two)
-    assert told(changeset) == ["STEP_WAITING", "TIMER_SCHEDULED"] * 2
+    changeset = ask_questions(steps, FIRST, now, one, two)
+    assert event_types(changeset) == ["STEP_WAITING", "TIMER_SCHEDULED"] * 2
     assert changeset.changes[-1] == Update(
         StepRun,
         changeset.events[0].step_id or "",
         {"status": StepStatus.WAITING, "wait_until": now + SECOND, "signal_type": "paid"},
     )
-    assert asked(steps, FIRST, now, one, two).changes == []
+    assert ask_questions(steps, FIRST, now, one, two).changes == []
     assert list(steps.waits) == ["i", "j"]
 
 
-def test_a_step_goes_on_when_nothing_of_it_is_open(steps: StepRecords, now: datetime) -> None:
-    asked(steps, FIRST, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
+def test_a_step_without_open_waits_continues(steps: StepRecords, now: datetime) -> None:
+    ask_questions(steps, FIRST, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
     for name, woken in (("i", 0), ("j", 1)):
         steps.waits.pop(name)
         changeset = ChangeSet()
@@ -138,42 +138,46 @@ def test_a_step_goes_on_when_nothing_of_it_is_open(steps: StepRecords, now: date
         assert len(changeset.changes) == woken
 
 
-def test_an_approval_that_is_asked_for_once_more_is_open_again(steps: StepRecords, now: datetime) -> None:
+def test_an_approval_requested_again_is_open_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
-    changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
-    assert told(changeset) == ["STEP_WAITING", "APPROVAL_REQUESTED"]
-    [wait] = [one.record for one in changeset.changes if isinstance(one, Insert) and isinstance(one.record, Wait)]
-    [new] = [one for one in changeset.changes if isinstance(one, Insert) and isinstance(one.record, Approval)]
+    changeset = ask_questions(steps, FIRST, now, Interrupt(id="i", value=question))
+    assert event_types(changeset) == ["STEP_WAITING", "APPROVAL_REQUESTED"]
+    [wait] = [
+        change.record for change in changeset.changes if isinstance(change, Insert) and isinstance(change.record, Wait)
+    ]
+    [new] = [
+        change for change in changeset.changes if isinstance(change, Insert) and isinstance(change.record, Approval)
+    ]
     before = Delete(Approval, where(id=wait.id))
     assert (new.record.id, changeset.changes.index(before) < changeset.changes.index(new)) == (wait.id, True)
 
 
-def test_an_approval_that_was_decided_before_its_run_failed_is_not_asked_for_again(
-    steps: StepRecords, now: datetime
-) -> None:
+def test_a_decided_approval_of_a_failed_run_is_not_requested_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
     steps.answered = {"i"}
-    changeset = asked(steps, FIRST, now, Interrupt(id="i", value=question))
-    assert told(changeset) == ["STEP_WAITING"]
-    assert not [one for one in changeset.changes if isinstance(one, Delete)]
-    assert [type(one.record) for one in changeset.changes if isinstance(one, Insert)] == [Wait]
+    changeset = ask_questions(steps, FIRST, now, Interrupt(id="i", value=question))
+    assert event_types(changeset) == ["STEP_WAITING"]
+    assert not [change for change in changeset.changes if isinstance(change, Delete)]
+    assert [type(change.record) for change in changeset.changes if isinstance(change, Insert)] == [Wait]
 
 
-def test_lines_that_a_step_has_written_are_kept_by_attempt(steps: StepRecords, now: datetime) -> None:
+def test_captured_lines_are_stored_by_attempt(steps: StepRecords, now: datetime) -> None:
     class Lines:
         def take(self, task_id: str) -> list[dict[str, str]]:
             return [{"line": "hello"}]
 
     steps.logs = Lines()
-    changes = [*tried_again(steps, FIRST, now, now).changes, *done(steps, FIRST, now).changes]
-    logs: list[Any] = [one.record for one in changes if isinstance(one, Insert) and isinstance(one.record, StepLog)]
+    changes = [*retry(steps, FIRST, now, now).changes, *complete(steps, FIRST, now).changes]
+    logs: list[Any] = [
+        change.record for change in changes if isinstance(change, Insert) and isinstance(change.record, StepLog)
+    ]
     assert [(log.attempt, log.number, log.lines) for log in logs] == [
         (1, 1, [{"line": "hello"}]),
         (2, 2, [{"line": "hello"}]),
     ]
 
 
-def test_an_error_is_that_of_the_task_whose_text_it_has(steps: StepRecords) -> None:
+def test_an_error_is_found_by_its_text(steps: StepRecords) -> None:
     steps.failures[FIRST.id] = ValueError("no luck")
     steps.failures[SECOND_ONE.id] = KeyError("other")
     assert steps.error_of("ValueError: no luck") == {

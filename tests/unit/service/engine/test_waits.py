@@ -1,4 +1,4 @@
-"""What a task waits for as the ledger keeps it, and what has come for it as the graph takes it."""
+"""Waits as records, and the matching of signals with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from statewright.checkpoint import Interrupt
 from statewright.runs import Run, Signal, StepRun, Wait
 from statewright.runtime import TIMED_OUT
-from statewright.service.engine.waits import approval_of, arrived, next_due, wait_id, wait_of
+from statewright.service.engine.waits import approval_of, match_signals, next_due, wait_id, wait_of
 
 HOUR = timedelta(hours=1)
 
@@ -19,42 +19,42 @@ def wait(name: str, now: datetime, **more: Any) -> Wait:
     return Wait(id=f"w-{name}", interrupt_id=name, created_at=now, **given)
 
 
-def signal(identity: str, now: datetime, **more: Any) -> Signal:
-    return Signal(id=identity, run_id="r", created_at=now, **{"type": "", "payload": identity, **more})
+def signal(record_id: str, now: datetime, **more: Any) -> Signal:
+    return Signal(id=record_id, run_id="r", created_at=now, **{"type": "", "payload": record_id, **more})
 
 
-def test_an_answer_goes_to_the_question_that_it_names(now: datetime) -> None:
+def test_an_answer_goes_to_the_question_that_it_is_addressed_to(now: datetime) -> None:
     one, two = wait("one", now), wait("two", now)
-    found = arrived([one, two], [signal("a", now, interrupt_id="two")], now)
-    assert (found.answers, found.ended, found.lapsed) == ({"two": "a"}, [two], [])
-    assert found.signals == {"w-two": signal("a", now, interrupt_id="two")}
+    result = match_signals([one, two], [signal("a", now, interrupt_id="two")], now)
+    assert (result.answers, result.ended) == ({"two": "a"}, [two])
+    assert result.signals == {"w-two": signal("a", now, interrupt_id="two")}
 
 
 def test_the_oldest_signal_goes_to_every_wait_for_its_type(now: datetime) -> None:
     waits = [wait("one", now, event="paid"), wait("two", now, event="paid"), wait("three", now, event="sent")]
     inbox = [signal("a", now, type="paid"), signal("b", now, type="paid")]
-    assert arrived(waits, inbox, now).answers == {"one": "a", "two": "a"}
+    assert match_signals(waits, inbox, now).answers == {"one": "a", "two": "a"}
 
 
-def test_a_signal_is_no_answer_to_a_question(now: datetime) -> None:
-    assert not arrived([wait("one", now)], [signal("a", now, type="paid"), signal("b", now)], now).ended
+def test_a_signal_does_not_answer_a_question(now: datetime) -> None:
+    assert not match_signals([wait("one", now)], [signal("a", now, type="paid"), signal("b", now)], now).ended
 
 
-def test_a_wait_ends_at_its_time_and_not_before(now: datetime) -> None:
+def test_a_wait_times_out_at_its_time_and_not_before(now: datetime) -> None:
     naps = wait("nap", now, due_at=now + HOUR)
-    assert not arrived([naps], [], now + HOUR - timedelta(microseconds=1)).ended
-    found = arrived([naps], [], now + HOUR)
-    assert (found.ended, found.lapsed, found.signals) == ([naps], [naps], {})
-    assert found.answers["nap"] is TIMED_OUT
+    assert not match_signals([naps], [], now + HOUR - timedelta(microseconds=1)).ended
+    result = match_signals([naps], [], now + HOUR)
+    assert (result.ended, result.signals) == ([naps], {})
+    assert result.answers["nap"] is TIMED_OUT
 
 
-def test_a_signal_wins_against_the_end_of_a_wait(now: datetime) -> None:
+def test_a_signal_wins_against_a_timeout(now: datetime) -> None:
     waits = [wait("one", now, event="paid", due_at=now)]
-    found = arrived(waits, [signal("a", now, type="paid")], now + HOUR)
-    assert (found.answers, found.lapsed) == ({"one": "a"}, [])
+    result = match_signals(waits, [signal("a", now, type="paid")], now + HOUR)
+    assert (result.answers, list(result.signals)) == ({"one": "a"}, [waits[0].id])
 
 
-def test_a_run_goes_on_by_itself_at_the_first_instant(now: datetime) -> None:
+def test_a_waiting_run_is_due_at_its_first_timeout(now: datetime) -> None:
     waits = [wait("one", now), wait("two", now, due_at=now + 2 * HOUR), wait("three", now, due_at=now + HOUR)]
     assert next_due(waits, None) == now + HOUR
     assert next_due(waits, now) == now
@@ -62,23 +62,23 @@ def test_a_run_goes_on_by_itself_at_the_first_instant(now: datetime) -> None:
     assert next_due([], now) == now
 
 
-def test_a_question_is_a_record_that_its_run_and_its_interrupt_name(now: datetime, new_run: Callable[..., Run]) -> None:
+def test_a_wait_is_identified_by_its_run_and_interrupt(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(id="run_1")
     step = StepRun(id="s", run_id="run_1", task_id="t", name="ask", type="node")
     asked = Interrupt(id="i", value={"at": now}, kind="question", due_at=now + HOUR, schema=int)
-    found = wait_of(run, step, asked, now)
-    assert found.id == wait_id("run_1", "i") != wait_id("run_2", "i")
-    assert (found.run_id, found.interrupt_id, found.workspace_id) == ("run_1", "i", run.workspace_id)
-    assert (found.step_id, found.step_name, found.due_at) == ("s", "ask", now + HOUR)
-    assert (found.value, found.schema) == ({"at": "2026-03-02T12:00:00Z"}, {"type": "integer"})
+    result = wait_of(run, step, asked, now)
+    assert result.id == wait_id("run_1", "i") != wait_id("run_2", "i")
+    assert (result.run_id, result.interrupt_id, result.workspace_id) == ("run_1", "i", run.workspace_id)
+    assert (result.step_id, result.step_name, result.due_at) == ("s", "ask", now + HOUR)
+    assert (result.value, result.schema) == ({"at": "2026-03-02T12:00:00Z"}, {"type": "integer"})
 
 
-def test_an_approval_is_known_by_its_type(now: datetime) -> None:
+def test_an_approval_is_recognised_by_its_type(now: datetime) -> None:
     asked = {"type": "approval", "contentKey": "letter", "content": {"a": 1}, "prompt": "send?"}
-    found = approval_of(wait("one", now, value=asked, due_at=now + HOUR))
-    assert found is not None
-    assert (found.id, found.content_key, found.content, found.prompt) == ("w-one", "letter", {"a": 1}, "send?")
-    assert (found.expires_at, found.decision) == (now + HOUR, None)
+    result = approval_of(wait("one", now, value=asked, due_at=now + HOUR))
+    assert result is not None
+    assert (result.id, result.content_key, result.content, result.prompt) == ("w-one", "letter", {"a": 1}, "send?")
+    assert (result.expires_at, result.decision) == (now + HOUR, None)
     for other in (None, "approval", {"type": "question"}, ["approval"]):
         assert approval_of(wait("one", now, value=other)) is None
     bare = approval_of(wait("one", now, value={"type": "approval"}))

@@ -1,4 +1,4 @@
-"""A worker takes what is due, no more than it can, lives for all to see, and leaves what it has to others."""
+"""A worker claims due runs up to its capacity, keeps its lease, and releases its runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def anyio_backend() -> str:
 
 
 class Attempt:
-    """Ends its run when it is let, or gives it back when it is told to."""
+    """Ends its run when it is allowed to, or releases it on request."""
 
     def __init__(self, run: Run, ledger: Ledger, go: asyncio.Event) -> None:
         self.run_id, self.claim, self.run, self._ledger, self._go = run.id, run.claim, run, ledger, go
@@ -50,12 +50,12 @@ class Attempt:
     def abandon(self) -> None:
         self.release()
 
-    def check_record(self, found: Run | None) -> None:
-        self.compared.append(found)
+    def check_record(self, record: Run | None) -> None:
+        self.compared.append(record)
 
 
-class Shop:
-    """A worker and what it does."""
+class Workshop:
+    """A worker with scripted attempts."""
 
     def __init__(self, ledger: Ledger, clock: FakeClock, **settings: Any) -> None:
         self.ledger, self.clock, self.go = ledger, clock, asyncio.Event()
@@ -74,8 +74,8 @@ class Shop:
         await until(lambda: len(self.attempts) >= count)
 
 
-class Asked(FakeClock):
-    """A clock that notes how long those wait who ask it."""
+class RecordingClock(FakeClock):
+    """A clock that records the requested delays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,197 +86,189 @@ class Asked(FakeClock):
         return super().call_later(seconds, callback)
 
     async def beat(self) -> None:
-        """Let ten seconds pass, a third of a lease, and wait until the worker has said that it lives."""
+        """Let ten seconds pass, a third of a lease, and wait for the heartbeat."""
         before = self.waits.count(10)
         self.advance(10)
         await until(lambda: self.waits.count(10) > before)
 
 
 @asynccontextmanager
-async def working(ledger: Ledger, clock: Asked, **settings: Any) -> AsyncIterator[Shop]:
-    shop = Shop(ledger, clock, **settings)
-    work = asyncio.create_task(shop.worker.work())
-    await until(lambda: len(clock.waits) >= 2)  # it rests, and its heart beats
+async def working(ledger: Ledger, clock: RecordingClock, **settings: Any) -> AsyncIterator[Workshop]:
+    workshop = Workshop(ledger, clock, **settings)
+    work = asyncio.create_task(workshop.worker.work())
+    await until(lambda: len(clock.waits) >= 2)  # it waits for work, and for the first heartbeat
     try:
-        yield shop
+        yield workshop
     finally:
-        await shop.worker.drain(1)
+        await workshop.worker.drain(1)
         await work
 
 
-async def until(true: Callable[[], bool]) -> None:
-    """Wait until a question is answered with yes."""
+async def until(is_true: Callable[[], bool]) -> None:
+    """Wait until a condition is true."""
     for _ in range(2000):
-        if true():
+        if is_true():
             return
         await asyncio.sleep(0.005)
-    raise AssertionError("It did not come to that.")
+    raise AssertionError("The condition did not become true.")
 
 
-def worker(identity: str, clock: FakeClock, *, seconds: float) -> Worker:
-    """A worker of another machine, which has said that it lives for so many seconds."""
+def worker(record_id: str, clock: FakeClock, *, seconds: float) -> Worker:
+    """Return the record of a worker on another machine, with a lease of so many seconds."""
     return Worker(
-        id=identity, place="elsewhere", pid=1, process_started="", capacity=1,
+        id=record_id, place="elsewhere", pid=1, process_started="", capacity=1,
         until=clock.now() + timedelta(seconds=seconds), started_at=clock.now(),
     )  # fmt: skip
 
 
-async def test_no_more_is_taken_than_there_is_room_for(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = Asked()
+async def test_claims_do_not_exceed_the_capacity(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
     runs = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(5)]
     await aresolve(ledger.write([Insert(run) for run in runs]))
-    async with working(ledger, clock, capacity=2) as shop:
-        assert ([one.run_id for one in shop.attempts], shop.worker.at_work) == (["run_0", "run_1"], 2)
-        assert not shop.worker.has_room
-        assert shop.worker.attempt_at("run_0") is shop.attempts[0]
-        shop.go.set()
-        await shop.begun_with(5)
-        await until(lambda: not shop.worker.at_work and shop.worker.has_room)
-        assert sorted(one.run_id for one in shop.attempts) == [run.id for run in runs]
-        assert shop.worker.attempt_at("run_0") is None
+    async with working(ledger, clock, capacity=2) as workshop:
+        assert ([attempt.run_id for attempt in workshop.attempts], workshop.worker.at_work) == (["run_0", "run_1"], 2)
+        assert not workshop.worker.has_room
+        assert workshop.worker.attempt_at("run_0") is workshop.attempts[0]
+        workshop.go.set()
+        await workshop.begun_with(5)
+        await until(lambda: not workshop.worker.at_work and workshop.worker.has_room)
+        assert sorted(attempt.run_id for attempt in workshop.attempts) == [run.id for run in runs]
+        assert workshop.worker.attempt_at("run_0") is None
 
 
-async def test_a_run_that_is_due_later_is_taken_then(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = Asked()
+async def test_a_run_that_is_due_later_is_claimed_then(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now() + timedelta(seconds=0.5)))]))
-    async with working(ledger, clock, look_every=60) as shop:
-        assert shop.attempts == []
+    async with working(ledger, clock, look_every=60) as workshop:
+        assert workshop.attempts == []
         clock.advance(timedelta(seconds=0.5))
-        await shop.begun_with(1)
-        shop.go.set()
+        await workshop.begun_with(1)
+        workshop.go.set()
 
 
-async def test_what_is_given_is_begun_with_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    async with working(ledger, Asked(), look_every=60) as shop:
-        run = claimed(new_run(), shop.worker.id)
-        promise = shop.worker.promise()
-        assert promise is not None
+async def test_a_run_with_a_reservation_begins_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    async with working(ledger, RecordingClock(), look_every=60) as workshop:
+        run = claimed(new_run(), workshop.worker.id)
+        reservation = workshop.worker.reserve()
+        assert reservation is not None
         await aresolve(ledger.write([Insert(run)]))
-        shop.worker.take(promise, run)
-        await shop.begun_with(1)
-        assert [one.run.claim for one in shop.attempts] == [run.claim]
-        shop.go.set()
+        workshop.worker.settle(reservation, run)
+        await workshop.begun_with(1)
+        assert [attempt.run.claim for attempt in workshop.attempts] == [run.claim]
+        workshop.go.set()
 
 
-async def test_a_place_that_is_promised_is_kept_until_it_is_taken_or_given_back(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
-    clock = Asked()
-    async with working(ledger, clock, capacity=2, look_every=1) as shop:
-        first, second, third = [shop.worker.promise() for _ in range(3)]
+async def test_reserved_capacity_is_kept_until_it_is_settled(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
+    async with working(ledger, clock, capacity=2, look_every=1) as workshop:
+        first, second, third = [workshop.worker.reserve() for _ in range(3)]
         assert (first is not None, second is not None, third) == (True, True, None)
         assert first is not None
         assert second is not None
         due = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(3)]
-        await aresolve(ledger.write([Insert(one) for one in due]))
-        await looks(shop, clock)
-        assert shop.attempts == []
-        shop.worker.take(first, None)
-        await shop.begun_with(1)
-        await looks(shop, clock)
-        assert ([one.run_id for one in shop.attempts], shop.worker.promise()) == (["run_0"], None)
-        mine = claimed(new_run(id="run_9"), shop.worker.id)
+        await aresolve(ledger.write([Insert(item) for item in due]))
+        await wait_for_poll(workshop, clock)
+        assert workshop.attempts == []
+        workshop.worker.settle(first, None)
+        await workshop.begun_with(1)
+        await wait_for_poll(workshop, clock)
+        assert ([attempt.run_id for attempt in workshop.attempts], workshop.worker.reserve()) == (["run_0"], None)
+        mine = claimed(new_run(id="run_9"), workshop.worker.id)
         await aresolve(ledger.write([Insert(mine)]))
-        shop.worker.take(second, mine)
-        await shop.begun_with(2)
-        await looks(shop, clock)
-        assert [one.run_id for one in shop.attempts] == ["run_0", "run_9"]
-        shop.go.set()
-        await shop.begun_with(4)
+        workshop.worker.settle(second, mine)
+        await workshop.begun_with(2)
+        await wait_for_poll(workshop, clock)
+        assert [attempt.run_id for attempt in workshop.attempts] == ["run_0", "run_9"]
+        workshop.go.set()
+        await workshop.begun_with(4)
 
 
-async def looks(shop: Shop, clock: Asked) -> None:
-    """Wait until the worker has looked for work once more, and rests."""
+async def wait_for_poll(workshop: Workshop, clock: RecordingClock) -> None:
+    """Wait until the worker has polled for work once more."""
     before = len(clock.waits)
-    shop.worker.ring()
+    workshop.worker.ring()
     await until(lambda: len(clock.waits) > before)
 
 
-async def test_a_worker_lives_while_it_says_so_and_takes_its_leave(ledger: Ledger) -> None:
-    clock = Asked()
-    async with working(ledger, clock, lease=30, look_every=60) as shop:
-        [record] = await shop.find(Worker)
-        assert (record.id, record.until) == (shop.worker.id, clock.now() + timedelta(seconds=30))
+async def test_a_worker_renews_its_lease_and_deletes_its_record_at_the_end(ledger: Ledger) -> None:
+    clock = RecordingClock()
+    async with working(ledger, clock, lease=30, look_every=60) as workshop:
+        [record] = await workshop.find(Worker)
+        assert (record.id, record.until) == (workshop.worker.id, clock.now() + timedelta(seconds=30))
         await clock.beat()
-        [record] = await shop.find(Worker)
+        [record] = await workshop.find(Worker)
         assert record.until == clock.now() + timedelta(seconds=30)
-    assert await shop.find(Worker) == []
-    assert not shop.worker.has_room
+    assert await workshop.find(Worker) == []
+    assert not workshop.worker.has_room
 
 
-async def test_the_runs_of_a_worker_that_says_nothing_are_for_others(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
-    clock = Asked()
+async def test_the_runs_of_a_lost_worker_are_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
     gone, alive = worker("gone", clock, seconds=5), worker("alive", clock, seconds=60)
     held = [
         new_run(claim="a", worker_id="gone", status=RunStatus.RUNNING, begun=True),
         new_run(claim="b", worker_id="gone"),
     ]
     others = new_run(claim="c", worker_id="alive")
-    await aresolve(ledger.write([Insert(one) for one in (gone, alive, *held, others)]))
-    async with working(ledger, clock, lease=30, look_every=60) as shop:
-        assert shop.attempts == []
+    await aresolve(ledger.write([Insert(item) for item in (gone, alive, *held, others)]))
+    async with working(ledger, clock, lease=30, look_every=60) as workshop:
+        assert workshop.attempts == []
         await clock.beat()
-        await shop.begun_with(2)
-        assert sorted(one.run_id for one in shop.attempts) == sorted(run.id for run in held)
-        assert [one.claim for one in await shop.find(Run, id=others.id)] == ["c"]
-        assert {one.id for one in await shop.find(Worker)} == {"alive", shop.worker.id}
+        await workshop.begun_with(2)
+        assert sorted(attempt.run_id for attempt in workshop.attempts) == sorted(run.id for run in held)
+        assert [run.claim for run in await workshop.find(Run, id=others.id)] == ["c"]
+        assert {item.id for item in await workshop.find(Worker)} == {"alive", workshop.worker.id}
         events = [[event.type for event in await aresolve(ledger.events(run.id))] for run in held]
         assert events == [["WORKFLOW_RESUMED"], []]
-        shop.go.set()
+        workshop.go.set()
 
 
-async def test_a_claim_whose_worker_is_not_known_any_more_is_nobodys(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
-    clock = Asked()
+async def test_a_claim_of_an_unregistered_worker_is_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
     before = new_run(id="run_1", claim="a", worker_id="long gone", status=RunStatus.RUNNING, begun=True)
     await aresolve(ledger.write([Insert(before)]))
-    async with working(ledger, clock, lease=30, look_every=60) as shop:
-        assert [one.run_id for one in shop.attempts] == ["run_1"]
+    async with working(ledger, clock, lease=30, look_every=60) as workshop:
+        assert [attempt.run_id for attempt in workshop.attempts] == ["run_1"]
         assert [event.payload for event in await aresolve(ledger.events("run_1"))] == [{"reason": "worker lost"}]
         later = new_run(id="run_2", claim="b", worker_id="gone too", status=RunStatus.RUNNING)
         await aresolve(ledger.write([Insert(later)]))
         await clock.beat()
-        await shop.begun_with(2)
-        assert [one.run_id for one in shop.attempts] == ["run_1", "run_2"]
-        shop.go.set()
+        await workshop.begun_with(2)
+        assert [attempt.run_id for attempt in workshop.attempts] == ["run_1", "run_2"]
+        workshop.go.set()
 
 
-async def test_what_is_being_forgotten_has_a_claim_without_a_worker_and_keeps_it(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
-    clock = Asked()
+async def test_a_claim_without_a_worker_is_kept(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
     run = new_run(claim="retention", status=RunStatus.COMPLETED)
     await aresolve(ledger.write([Insert(run)]))
-    async with working(ledger, clock, lease=30, look_every=60) as shop:
+    async with working(ledger, clock, lease=30, look_every=60) as workshop:
         await clock.beat()
-        assert [(one.claim, one.version) for one in await shop.find(Run)] == [("retention", run.version)]
+        assert [(run.claim, run.version) for run in await workshop.find(Run)] == [("retention", run.version)]
 
 
-async def test_a_worker_that_was_held_for_gone_is_known_again(ledger: Ledger) -> None:
-    clock = Asked()
-    async with working(ledger, clock, lease=30, look_every=60) as shop:
-        await aresolve(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
+async def test_a_worker_that_was_considered_lost_registers_again(ledger: Ledger) -> None:
+    clock = RecordingClock()
+    async with working(ledger, clock, lease=30, look_every=60) as workshop:
+        await aresolve(ledger.write([Delete(Worker, where(id=workshop.worker.id))]))
         await clock.beat()
-        [record] = await shop.find(Worker)
-        assert (record.id, record.until) == (shop.worker.id, clock.now() + timedelta(seconds=30))
+        [record] = await workshop.find(Worker)
+        assert (record.id, record.until) == (workshop.worker.id, clock.now() + timedelta(seconds=30))
 
 
-async def test_a_worker_that_comes_while_others_look_for_lost_ones_keeps_its_runs(
+async def test_a_worker_that_registers_during_the_search_for_lost_ones_keeps_its_runs(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
-    clock = Asked()
+    clock = RecordingClock()
     records = [worker("new", clock, seconds=60), new_run(id="run_1", claim="its own", worker_id="new")]
-    busy: Any = Coming(ledger, records)
-    async with working(busy, clock, lease=30, look_every=60) as shop:
-        [run] = await shop.find(Run, id="run_1")
+    busy: Any = ArrivingWorkerLedger(ledger, records)
+    async with working(busy, clock, lease=30, look_every=60) as workshop:
+        [run] = await workshop.find(Run, id="run_1")
         assert (run.claim, run.version) == ("its own", 1)
 
 
-class Coming:
-    """A ledger to which a worker comes, and takes a run, while somebody looks who is there and what they have."""
+class ArrivingWorkerLedger:
+    """A ledger in which a worker registers and claims a run while another one searches for lost workers."""
 
     def __init__(self, ledger: Any, records: list[Any]) -> None:
         self._ledger, self._records, self._looks = ledger, records, 0
@@ -286,78 +278,78 @@ class Coming:
 
     def find(self, kind: Any, *args: Any, **options: Any) -> Any:
         if kind is Worker:
-            self._look()
+            self._poll_once()
         return self._ledger.find(kind, *args, **options)
 
     def groups(self, *args: Any, **options: Any) -> Any:
-        self._look()
+        self._poll_once()
         return self._ledger.groups(*args, **options)
 
-    def _look(self) -> None:
+    def _poll_once(self) -> None:
         self._looks += 1
         if self._looks == 2:
-            written = self._ledger.write([Insert(one) for one in self._records])
+            written = self._ledger.write([Insert(record) for record in self._records])
             if hasattr(written, "result"):
                 written.result()
 
 
-async def test_a_worker_has_no_room_before_others_know_it(ledger: Ledger) -> None:
+async def test_a_worker_has_no_room_before_it_is_registered(ledger: Ledger) -> None:
     known: list[bool] = []
 
-    class Watched(Coming):
+    class Watched(ArrivingWorkerLedger):
         def write(self, changes: Any) -> Any:
             if isinstance(changes[0], Insert) and isinstance(changes[0].record, Worker):
-                known.append(shop.worker.has_room)
+                known.append(workshop.worker.has_room)
             return ledger.write(changes)
 
-    clock = Asked()
+    clock = RecordingClock()
     watched: Any = Watched(ledger, [])
-    shop = Shop(watched, clock)
-    work = asyncio.create_task(shop.worker.work())
+    workshop = Workshop(watched, clock)
+    work = asyncio.create_task(workshop.worker.work())
     await until(lambda: len(clock.waits) >= 2)
-    found = (known, shop.worker.has_room)
-    await shop.worker.drain(1)
+    result = (known, workshop.worker.has_room)
+    await workshop.worker.drain(1)
     await work
-    assert found == ([False], True)
+    assert result == ([False], True)
 
 
-async def test_a_worker_looks_after_what_others_want_of_its_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = Asked()
+async def test_a_heartbeat_checks_the_records_of_claimed_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
     run = new_run(due_at=clock.now())
     await aresolve(ledger.write([Insert(run)]))
-    async with working(ledger, clock, lease=30, look_every=60) as shop:
+    async with working(ledger, clock, lease=30, look_every=60) as workshop:
         await aresolve(ledger.write([Advance(run.id, clock.now(), {"settings": {"pause": True}})]))
         await clock.beat()
-        [attempt] = shop.attempts
-        assert [found.settings for found in attempt.compared] == [{"pause": True}]
-        shop.go.set()
+        [attempt] = workshop.attempts
+        assert [result.settings for result in attempt.compared] == [{"pause": True}]
+        workshop.go.set()
 
 
-async def test_what_is_at_work_when_a_worker_stops_is_for_others(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = Asked()
+async def test_a_draining_worker_releases_its_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
     run, later = new_run(due_at=clock.now()), new_run(due_at=clock.now() + timedelta(hours=1))
     await aresolve(ledger.write([Insert(run), Insert(later)]))
-    async with working(ledger, clock) as shop:
-        assert shop.worker.at_work == 1
-    [found] = await shop.find(Run, id=run.id)
-    assert (found.claim, found.worker_id, found.status) == (None, None, RunStatus.PENDING)
-    assert shop.attempts[0].released
+    async with working(ledger, clock) as workshop:
+        assert workshop.worker.at_work == 1
+    [result] = await workshop.find(Run, id=run.id)
+    assert (result.claim, result.worker_id, result.status) == (None, None, RunStatus.PENDING)
+    assert workshop.attempts[0].released
 
 
-async def test_a_ledger_that_cannot_be_asked_is_asked_again(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = Asked()
+async def test_a_failed_query_for_work_is_repeated(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
-    sick: Any = Sick(ledger)
-    async with working(sick, clock, look_every=1) as shop:
-        assert (shop.attempts, sick.asked > 0) == ([], True)
+    sick: Any = FailingReadsLedger(ledger)
+    async with working(sick, clock, look_every=1) as workshop:
+        assert (workshop.attempts, sick.asked > 0) == ([], True)
         sick.well = True
         clock.advance(timedelta(seconds=1))
-        await shop.begun_with(1)
-        shop.go.set()
+        await workshop.begun_with(1)
+        workshop.go.set()
 
 
-class Sick:
-    """A ledger that gives nothing out until it is well."""
+class FailingReadsLedger:
+    """A ledger whose reads fail until it has recovered."""
 
     def __init__(self, ledger: Any) -> None:
         self._ledger, self.well, self.asked = ledger, False, 0
@@ -372,62 +364,60 @@ class Sick:
         return self._ledger.claim(*args)
 
 
-async def test_a_claim_without_an_attempt_is_released_and_taken_up_with_the_next_beat(
+async def test_an_unattended_claim_is_released_with_the_next_heartbeat(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
-    clock = Asked()
-    async with working(ledger, clock, lease=30, look_every=60) as shop:
-        lost = claimed(new_run(status=RunStatus.RUNNING, begun=True), shop.worker.id)
+    clock = RecordingClock()
+    async with working(ledger, clock, lease=30, look_every=60) as workshop:
+        lost = claimed(new_run(status=RunStatus.RUNNING, begun=True), workshop.worker.id)
         await aresolve(ledger.write([Insert(lost)]))
         await clock.beat()
-        await shop.begun_with(1)
-        assert [one.run_id for one in shop.attempts] == [lost.id]
-        assert shop.attempts[0].claim != lost.claim
+        await workshop.begun_with(1)
+        assert [attempt.run_id for attempt in workshop.attempts] == [lost.id]
+        assert workshop.attempts[0].claim != lost.claim
         assert [event.type for event in await aresolve(ledger.events(lost.id))] == ["WORKFLOW_RESUMED"]
-        shop.go.set()
+        workshop.go.set()
 
 
-async def test_a_run_that_is_just_being_given_to_a_worker_is_not_released(
-    ledger: Ledger, new_run: Callable[..., Run]
-) -> None:
-    clock = Asked()
-    async with working(ledger, clock, lease=30, look_every=60) as shop:
-        promise = shop.worker.promise()
-        assert promise is not None
-        run = claimed(new_run(), shop.worker.id)
+async def test_a_run_whose_claim_is_in_flight_is_not_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
+    async with working(ledger, clock, lease=30, look_every=60) as workshop:
+        reservation = workshop.worker.reserve()
+        assert reservation is not None
+        run = claimed(new_run(), workshop.worker.id)
         await aresolve(ledger.write([Insert(run)]))
         await clock.beat()
         await clock.beat()
-        assert [(one.claim, one.version) for one in await shop.find(Run)] == [(run.claim, run.version)]
-        shop.worker.take(promise, run)
-        await shop.begun_with(1)
+        assert [(run.claim, run.version) for run in await workshop.find(Run)] == [(run.claim, run.version)]
+        workshop.worker.settle(reservation, run)
+        await workshop.begun_with(1)
         await clock.beat()
-        assert [one.claim for one in shop.attempts] == [run.claim]
-        shop.go.set()
+        assert [attempt.claim for attempt in workshop.attempts] == [run.claim]
+        workshop.go.set()
 
 
-async def test_a_claim_is_released_though_others_are_always_under_way(
+async def test_an_unattended_claim_is_released_although_others_are_in_flight(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
-    clock = Asked()
-    async with working(ledger, clock, lease=30, look_every=60) as shop:
-        before = shop.worker.promise()
-        lost = claimed(new_run(id="run_lost"), shop.worker.id)
+    clock = RecordingClock()
+    async with working(ledger, clock, lease=30, look_every=60) as workshop:
+        before = workshop.worker.reserve()
+        lost = claimed(new_run(id="run_lost"), workshop.worker.id)
         await aresolve(ledger.write([Insert(lost)]))
         await clock.beat()
-        after = shop.worker.promise()
+        after = workshop.worker.reserve()
         assert before is not None
         assert after is not None
-        shop.worker.take(before, None)
+        workshop.worker.settle(before, None)
         await clock.beat()
-        await shop.begun_with(1)
-        assert [one.run_id for one in shop.attempts] == ["run_lost"]
-        shop.worker.take(after, None)
-        shop.go.set()
+        await workshop.begun_with(1)
+        assert [attempt.run_id for attempt in workshop.attempts] == ["run_lost"]
+        workshop.worker.settle(after, None)
+        workshop.go.set()
 
 
-class Failing:
-    """A ledger whose calls fail by their numbers, before or after they have done their work."""
+class FailingCallsLedger:
+    """A ledger whose calls fail by number, before or after they take effect."""
 
     def __init__(self, ledger: Any, fails: Callable[[str, int], str | None]) -> None:
         self._ledger, self._fails, self.calls = ledger, fails, 0
@@ -453,70 +443,68 @@ class Failing:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_worker_that_cannot_say_that_it_is_there_says_it_later(
-    ledger: Ledger, new_run: Callable[..., Run], when: str
-) -> None:
-    clock = Asked()
-    failing: Any = Failing(ledger, lambda name, number: when if number <= 3 else None)
+async def test_a_failed_registration_is_retried(ledger: Ledger, new_run: Callable[..., Run], when: str) -> None:
+    clock = RecordingClock()
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: when if number <= 3 else None)
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
-    shop = Shop(failing, clock, look_every=1)
-    work = asyncio.create_task(shop.worker.work())
-    while not shop.attempts:
+    workshop = Workshop(failing, clock, look_every=1)
+    work = asyncio.create_task(workshop.worker.work())
+    while not workshop.attempts:
         before = len(clock.waits)
         clock.advance(1)
-        await until(lambda before=before: bool(shop.attempts) or len(clock.waits) > before)
-    assert len(await shop.find(Worker)) == 1
-    shop.go.set()
-    await shop.worker.drain(1)
+        await until(lambda before=before: bool(workshop.attempts) or len(clock.waits) > before)
+    assert len(await workshop.find(Worker)) == 1
+    workshop.go.set()
+    await workshop.worker.drain(1)
     await work
 
 
-async def test_a_heart_beats_again_whatever_failed_in_it(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    clock = Asked()
+async def test_heartbeats_continue_after_failures(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
     sick = False
-    failing: Any = Failing(ledger, lambda name, number: "before" if sick else None)
-    async with working(failing, clock, lease=30, look_every=60) as shop:
-        await aresolve(ledger.write([Delete(Worker, where(id=shop.worker.id))]))
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if sick else None)
+    async with working(failing, clock, lease=30, look_every=60) as workshop:
+        await aresolve(ledger.write([Delete(Worker, where(id=workshop.worker.id))]))
         sick = True
         await clock.beat()
         await clock.beat()
         sick = False
         await clock.beat()
-        assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]
+        assert [item.id for item in await workshop.find(Worker)] == [workshop.worker.id]
 
 
-async def test_a_heartbeat_that_has_failed_is_tried_again_sooner(ledger: Ledger) -> None:
-    clock = Asked()
+async def test_a_failed_heartbeat_is_retried_sooner(ledger: Ledger) -> None:
+    clock = RecordingClock()
     sick = False
-    failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
-    async with working(failing, clock, lease=30, look_every=7) as shop:
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if sick and name == "write" else None)
+    async with working(failing, clock, lease=30, look_every=7) as workshop:
         sick, before = True, clock.waits.count(7)
         clock.advance(10)
         await until(lambda: clock.waits.count(7) == before + 2)  # it rests again, and its heart beats then
         sick = False
         clock.advance(7)
         await until(lambda: clock.waits.count(10) == 2)
-        [record] = await shop.find(Worker)
+        [record] = await workshop.find(Worker)
         assert record.until == clock.now() + timedelta(seconds=30)
 
 
-async def test_a_worker_that_is_cancelled_has_no_heartbeat_any_more(ledger: Ledger) -> None:
-    clock = Asked()
-    shop = Shop(ledger, clock, lease=30, look_every=60)
+async def test_a_cancelled_worker_sends_no_heartbeats(ledger: Ledger) -> None:
+    clock = RecordingClock()
+    workshop = Workshop(ledger, clock, lease=30, look_every=60)
     before = asyncio.all_tasks()
-    work = asyncio.create_task(shop.worker.work())
+    work = asyncio.create_task(workshop.worker.work())
     await until(lambda: len(clock.waits) >= 2)
     work.cancel()
     await asyncio.wait([work])
     assert asyncio.all_tasks() == before
-    await shop.worker.drain(1)
-    assert await shop.find(Worker) == []
+    await workshop.worker.drain(1)
+    assert await workshop.find(Worker) == []
 
 
-async def test_a_worker_that_cannot_say_that_it_leaves_leaves(ledger: Ledger) -> None:
-    clock = Asked()
+async def test_a_worker_stops_although_its_record_cannot_be_deleted(ledger: Ledger) -> None:
+    clock = RecordingClock()
     sick = False
-    failing: Any = Failing(ledger, lambda name, number: "before" if sick and name == "write" else None)
-    async with working(failing, clock, lease=30, look_every=60) as shop:
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if sick and name == "write" else None)
+    async with working(failing, clock, lease=30, look_every=60) as workshop:
         sick = True
-    assert [one.id for one in await shop.find(Worker)] == [shop.worker.id]
+    assert [item.id for item in await workshop.find(Worker)] == [workshop.worker.id]

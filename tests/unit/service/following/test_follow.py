@@ -1,4 +1,4 @@
-"""Runs followed by their log, from any place on, and until they rest."""
+"""Following the events of a run, and waiting until it has settled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from statewright.runs import Advance, Insert, Ledger, NewEvent, Run, RunStatus
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.context.settings import ServiceSettings
-from statewright.service.following.follow import PART, follow, wait_until_settled
+from statewright.service.following.follow import BATCH_SIZE, follow, wait_until_settled
 from statewright.service.following.run_watch import RunWatch
 from statewright.testing import FakeClock
 
@@ -33,36 +33,36 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
     return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-async def told(context: ServiceContext, run: Run, *kinds: str, loud: bool = True, **values: Any) -> None:
-    """Add events to the log of a run, of which the listeners of this process hear, or do not."""
+async def add_events(context: ServiceContext, run: Run, *kinds: str, published: bool = True, **values: Any) -> None:
+    """Add events to the log of a run, and publish them to the listeners of this process if requested."""
     change = Advance(run.id, context.now(), values, [NewEvent(kind, {}) for kind in kinds])
-    await (context.write([change]) if loud else aresolve(context.ledger.write([change])))
+    await (context.write([change]) if published else aresolve(context.ledger.write([change])))
 
 
-async def test_a_log_is_followed_until_its_end(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_events_are_followed_until_the_run_ends(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await context.write([Insert(run)])
-    await told(context, run, "A", "B")
+    await add_events(context, run, "A", "B")
 
     async def all_after(after: int) -> list[int]:
         return [event.seq async for event in follow(context, run.id, after)]
 
     following = [asyncio.create_task(all_after(after)) for after in (0, 1, 3)]
     await asyncio.sleep(0.01)
-    await told(context, run, "C")
-    await told(context, run, "D")
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await add_events(context, run, "C")
+    await add_events(context, run, "D")
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     assert await asyncio.gather(*following) == [[1, 2, 3, 4, 5], [2, 3, 4, 5], [4, 5]]
     assert await all_after(5) == await all_after(99) == []
     assert context.hub.listeners == 0
 
 
-async def test_an_event_that_another_process_wrote_between_two_is_not_left_out(
+async def test_an_event_of_another_process_in_between_is_not_skipped(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     await context.write([Insert(run)])
-    await told(context, run, "A")
+    await add_events(context, run, "A")
     seen: list[int] = []
 
     async def follows() -> None:
@@ -72,24 +72,24 @@ async def test_an_event_that_another_process_wrote_between_two_is_not_left_out(
     following = asyncio.create_task(follows())
     await asyncio.sleep(0.05)
     for kind in ("B", "C", "D"):
-        await told(context, run, kind, loud=False)
+        await add_events(context, run, kind, published=False)
     _, own, _, later = await aresolve(context.ledger.events(run.id))
     context.hub.publish([own])
     context.hub.publish([later])
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     await following
     assert seen == [1, 2, 3, 4, 5]
 
 
-async def test_a_run_that_failed_and_goes_on_is_followed_on(
+async def test_a_failed_run_that_is_retried_is_followed_further(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     await context.write([Insert(run)])
-    await told(context, run, "WORKFLOW_FAILED", "WORKFLOW_RETRIED", status=RunStatus.RUNNING)
+    await add_events(context, run, "WORKFLOW_FAILED", "WORKFLOW_RETRIED", status=RunStatus.RUNNING)
     following = asyncio.create_task(anext_all(context, run))
     await asyncio.sleep(0.01)
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     assert await following == ["WORKFLOW_FAILED", "WORKFLOW_RETRIED", "WORKFLOW_COMPLETED"]
 
 
@@ -97,16 +97,16 @@ async def anext_all(context: ServiceContext, run: Run) -> list[str]:
     return [event.type async for event in follow(context, run.id, 0)]
 
 
-async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at_once(
+async def test_a_log_longer_than_a_batch_is_read_completely(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     await context.write([Insert(run)])
-    await told(context, run, *["A"] * (2 * PART + 20))
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    await add_events(context, run, *["A"] * (2 * BATCH_SIZE + 20))
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     context.watch = RunWatch(context.ledger, every=3600)  # nobody wakes it: what there is is read without a wait
     async with asyncio.timeout(600):
-        assert len(await anext_all(context, run)) == 2 * PART + 21
+        assert len(await anext_all(context, run)) == 2 * BATCH_SIZE + 21
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_a_log_that_is_longer_than_what_is_read_at_once_comes_whole_and_at
         (RunStatus.FAILED, None, None, True),
     ],
 )
-async def test_one_waits_for_a_run_only_while_it_moves_by_itself(
+async def test_waiting_ends_when_a_run_has_settled(
     context: ServiceContext,
     new_run: Callable[..., Run],
     status: RunStatus,
@@ -134,16 +134,16 @@ async def test_one_waits_for_a_run_only_while_it_moves_by_itself(
     run = new_run(status=status, due_at=due_at, claim=claim)
     await context.write([Insert(run)])
     waiting = asyncio.create_task(wait_until_settled(context, "default", run.id, 3600 if rests else 0.02))
-    found = await asyncio.wait_for(waiting, 600)
-    assert found.status is status
+    result = await asyncio.wait_for(waiting, 600)
+    assert result.status is status
 
 
-async def test_who_waits_is_told_at_once(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_a_settled_run_ends_the_wait_at_once(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run(status=RunStatus.RUNNING, claim="c")
     await context.write([Insert(run)])
     waiting = asyncio.create_task(wait_until_settled(context, "default", run.id, 3600))
     await asyncio.sleep(0.01)
-    await told(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED, claim=None)
+    await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED, claim=None)
     assert (await waiting).status is RunStatus.COMPLETED
     with pytest.raises(NotFound):
         await wait_until_settled(context, "other", run.id, 0)

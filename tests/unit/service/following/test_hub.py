@@ -1,4 +1,4 @@
-"""Who listens is told of what was saved, and of nothing else."""
+"""The hub publishes saved events to the listeners of a run."""
 
 from __future__ import annotations
 
@@ -23,54 +23,54 @@ def event(run_id: str, seq: int, now: datetime) -> RunEvent:
 
 
 @pytest.mark.anyio
-async def test_listeners_are_told_of_their_run_in_order(now: datetime) -> None:
+async def test_listeners_receive_the_events_of_their_run_in_order(now: datetime) -> None:
     hub = Hub()
     with hub.listening("a") as one, hub.listening("a") as two, hub.listening("b") as other:
         assert hub.listeners == 3
         hub.publish([event("a", 1, now), event("a", 2, now)])
         hub.publish([event("a", 3, now)])
         hub.publish([])
-        assert [each.seq for each in hub.news(one)] == [1, 2, 3]
-        assert hub.news(one) == []
-        assert [each.seq for each in hub.news(two)] == [1, 2, 3]
-        assert hub.news(other) == []
+        assert [item.seq for item in hub.take_events(one)] == [1, 2, 3]
+        assert hub.take_events(one) == []
+        assert [item.seq for item in hub.take_events(two)] == [1, 2, 3]
+        assert hub.take_events(other) == []
     assert hub.listeners == 0
 
 
 @pytest.mark.anyio
-async def test_news_from_another_thread_wake_a_listener_at_once(now: datetime) -> None:
+async def test_events_from_another_thread_wake_a_listener_at_once(now: datetime) -> None:
     hub = Hub()
     with hub.listening("a") as listener:
         teller = threading.Timer(0.01, lambda: hub.publish([event("a", 1, now)]))
         teller.start()
         began = time.monotonic()
-        await listener.arrival(10)
+        await listener.wait_for_news(10)
         assert time.monotonic() - began < 5
-        assert len(hub.news(listener)) == 1
+        assert len(hub.take_events(listener)) == 1
         teller.join()
 
 
 @pytest.mark.anyio
-async def test_a_listener_waits_no_longer_than_it_says() -> None:
+async def test_a_listener_waits_for_its_timeout_at_most() -> None:
     hub = Hub()
     with hub.listening("a") as listener:
-        await listener.arrival(0.01)
-        assert hub.news(listener) == []
+        await listener.wait_for_news(0.01)
+        assert hub.take_events(listener) == []
 
 
 @pytest.mark.anyio
-async def test_news_that_came_before_are_not_waited_for(now: datetime) -> None:
+async def test_queued_events_are_not_waited_for(now: datetime) -> None:
     hub = Hub()
     with hub.listening("a") as listener:
         hub.publish([event("a", 1, now)])
-        await listener.arrival(10)
-        hub.news(listener)
+        await listener.wait_for_news(10)
+        hub.take_events(listener)
         hub.publish([event("a", 2, now)])
-        await listener.arrival(10)
-        assert [one.seq for one in hub.news(listener)] == [2]
+        await listener.wait_for_news(10)
+        assert [item.seq for item in hub.take_events(listener)] == [2]
 
 
-def test_a_listener_whose_loop_is_closed_disturbs_nobody(now: datetime) -> None:
+def test_a_listener_with_a_closed_loop_is_harmless(now: datetime) -> None:
     hub = Hub()
 
     async def listens() -> object:

@@ -1,4 +1,4 @@
-"""One poll for all who follow runs: its cost does not grow with the time for which nothing happens."""
+"""One poll for all followed runs, whose cost does not grow while nothing happens."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Counting(InMemoryLedger):
-    """A ledger that counts what it is asked, and may be sick."""
+class CountingLedger(InMemoryLedger):
+    """A ledger that counts queries, and can be made to fail."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,30 +52,30 @@ class Counting(InMemoryLedger):
 
 
 @pytest.fixture
-def ledger() -> Counting:
-    return Counting()
+def ledger() -> CountingLedger:
+    return CountingLedger()
 
 
 @pytest.fixture
-def context(ledger: Counting) -> ServiceContext:
+def context(ledger: CountingLedger) -> ServiceContext:
     context = ServiceContext(ledger, InMemorySaver(), Catalog(), SystemClock(), ServiceSettings())
     context.watch = RunWatch(ledger, every=0.002)
     return context
 
 
 async def by_another_process(ledger: Any, run: Run, *events: str, **values: Any) -> None:
-    """Change a run without a word to the hub."""
-    await aresolve(ledger.write([Advance(run.id, run.created_at, values, [NewEvent(one, {}) for one in events])]))
+    """Change a run without publishing that to the hub."""
+    await aresolve(ledger.write([Advance(run.id, run.created_at, values, [NewEvent(event, {}) for event in events])]))
 
 
-async def until(true: Callable[[], Any]) -> None:
+async def until(is_true: Callable[[], Any]) -> None:
     async with asyncio.timeout(600):
-        while not true():
+        while not is_true():
             await asyncio.sleep(0.001)
 
 
-async def test_idle_readers_ask_nothing_one_by_one(
-    ledger: Counting, context: ServiceContext, new_run: Callable[..., Run]
+async def test_idle_followers_share_one_query(
+    ledger: CountingLedger, context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     runs = [new_run(id=f"run_{number}") for number in range(50)]
     await aresolve(ledger.write([Insert(run) for run in runs]))
@@ -98,7 +98,7 @@ async def test_idle_readers_ask_nothing_one_by_one(
 
 @pytest.mark.parametrize("after", [0, 1, 99])
 async def test_a_stream_ends_when_another_process_has_ended_the_run(
-    ledger: Counting, context: ServiceContext, new_run: Callable[..., Run], after: int
+    ledger: CountingLedger, context: ServiceContext, new_run: Callable[..., Run], after: int
 ) -> None:
     run = new_run()
     await aresolve(ledger.write([Insert(run)]))
@@ -116,8 +116,8 @@ async def test_a_stream_ends_when_another_process_has_ended_the_run(
     assert await asyncio.wait_for(reading, 600) == told[after:]
 
 
-async def test_a_stream_ends_when_its_run_is_forgotten(
-    ledger: Counting, context: ServiceContext, new_run: Callable[..., Run]
+async def test_a_stream_ends_when_its_run_is_deleted(
+    ledger: CountingLedger, context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
     await aresolve(ledger.write([Insert(run)]))
@@ -127,8 +127,8 @@ async def test_a_stream_ends_when_its_run_is_forgotten(
     assert await asyncio.wait_for(reading, 600) is None
 
 
-async def test_who_waits_for_a_run_learns_of_its_end_by_another_process(
-    ledger: Counting, context: ServiceContext, new_run: Callable[..., Run]
+async def test_a_wait_ends_when_another_process_ends_the_run(
+    ledger: CountingLedger, context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(status=RunStatus.RUNNING, claim="c", worker_id="other")
     await aresolve(ledger.write([Insert(run)]))

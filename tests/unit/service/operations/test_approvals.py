@@ -1,4 +1,4 @@
-"""Approvals: shown to their workspace, and decided once and for all."""
+"""Approvals: visible to their workspace, and decided once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def asked(
     ("decision", "given", "content"),
     [("approved", None, {"text": "dear"}), ("rejected", None, {"text": "dear"}), ("edited", "better", "better")],
 )
-async def test_a_decision_is_the_answer_to_its_question(
+async def test_a_decision_answers_its_question(
     context: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, content: Any
 ) -> None:
     run = new_run()
@@ -61,8 +61,8 @@ async def test_a_decision_is_the_answer_to_its_question(
     assert (decided.edited_content, decided.content) == (given, {"text": "dear"})
     [kept] = await aresolve(context.ledger.find(Signal))
     assert kept.payload == {"decision": decision, "content": content, "decidedBy": "ann", "decidedByKey": None}
-    found = await context.records.run("default", run.id)
-    assert found.due_at == context.now()
+    result = await context.records.run("default", run.id)
+    assert result.due_at == context.now()
     [event] = await aresolve(context.ledger.events(run.id))
     assert (event.type, event.step_id) == ("APPROVAL_DECIDED", "s")
     who = {"decidedBy": "ann", "decidedByKey": None}
@@ -72,32 +72,32 @@ async def test_a_decision_is_the_answer_to_its_question(
 
 
 @pytest.mark.parametrize(
-    ("decision", "given", "told"),
+    ("decision", "given", "message"),
     [
         ("aproved", None, "Did you mean 'approved'"),
         ("edited", None, "no editedContent"),
         ("edited", "x" * 2000, "bytes"),
     ],
 )
-async def test_decisions_that_cannot_be_are_refused(
-    context: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, told: str
+async def test_invalid_decisions_are_refused(
+    context: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, message: str
 ) -> None:
     await asked(context, new_run())
-    with pytest.raises(InvalidRequest, match=told):
+    with pytest.raises(InvalidRequest, match=message):
         await Approvals(context).decide("default", "w", decision, edited_content=given)
     assert (await Approvals(context).get("default", "w")).decision is None
 
 
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED])
-async def test_a_decision_is_taken_while_something_else_goes_on(
+async def test_a_decision_is_accepted_while_another_branch_runs(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
-    """The run takes it when it comes to wait; nothing else is done with it meanwhile."""
+    """The run handles it when it waits; until then it is only stored."""
     run = new_run(claim="c")
     await asked(context, run, status=status)
     decided = await Approvals(context).decide("default", "w", "approved")
-    found = await context.records.run("default", run.id)
-    assert (decided.decision, found.status, found.claim, found.due_at) == ("approved", status, "c", None)
+    result = await context.records.run("default", run.id)
+    assert (decided.decision, result.status, result.claim, result.due_at) == ("approved", status, "c", None)
     [kept] = await aresolve(context.ledger.find(Signal))
     assert (kept.interrupt_id, kept.taken) == ("i-w", False)
     assert [event.type for event in await aresolve(context.ledger.events(run.id))] == ["APPROVAL_DECIDED"]
@@ -107,7 +107,7 @@ async def test_a_decision_is_taken_while_something_else_goes_on(
     ("status", "waits"),
     [(RunStatus.FAILED, False), (RunStatus.CANCELLED, True), (RunStatus.COMPLETED, True), (RunStatus.PENDING, True)],
 )
-async def test_what_nobody_waits_for_any_more_is_closed(
+async def test_an_approval_without_a_wait_is_closed(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus, waits: bool
 ) -> None:
     await asked(context, new_run(), status=status, waits=waits)
@@ -117,16 +117,14 @@ async def test_what_nobody_waits_for_any_more_is_closed(
     assert await aresolve(context.ledger.count(Signal)) == 0
 
 
-async def test_approvals_of_one_run_are_told_from_those_of_others(
-    context: ServiceContext, new_run: Callable[..., Run]
-) -> None:
+async def test_approvals_are_filtered_by_run(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     for name in ("one", "two"):
         await asked(context, new_run(id=f"run_{name}"), wait_id=name)
     page = await Approvals(context).page("default", pending=True, run_id="run_two", page=1, page_size=10)
-    assert ([one.id for one in page.items], page.total) == (["two"], 1)
+    assert ([item.id for item in page.items], page.total) == (["two"], 1)
 
 
-async def test_others_see_and_decide_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_other_workspaces_see_and_decide_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     await asked(context, new_run())
     book = Approvals(context)
     assert (await book.page("other", pending=None, run_id=None, page=1, page_size=10)).total == 0
@@ -135,17 +133,17 @@ async def test_others_see_and_decide_nothing(context: ServiceContext, new_run: C
             await act
 
 
-async def test_open_ones_are_told_from_decided_ones(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_approvals_are_filtered_by_decision(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     await asked(context, new_run())
     book = Approvals(context)
     counts = [
-        (await book.page("default", pending=one, run_id=None, page=1, page_size=10)).total
-        for one in (True, False, None)
+        (await book.page("default", pending=item, run_id=None, page=1, page_size=10)).total
+        for item in (True, False, None)
     ]
     assert counts == [1, 0, 1]
     await book.decide("default", "w", "rejected")
     counts = [
-        (await book.page("default", pending=one, run_id=None, page=1, page_size=10)).total
-        for one in (True, False, None)
+        (await book.page("default", pending=item, run_id=None, page=1, page_size=10)).total
+        for item in (True, False, None)
     ]
     assert counts == [0, 1, 1]

@@ -1,4 +1,4 @@
-"""Runs stopped, halted and set going again from outside, each change guarded by the version of the run."""
+"""Cancelling, pausing, resuming and retrying runs, guarded by their versions."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
     return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-async def added(context: ServiceContext, run: Run, *more: Any) -> Run:
-    await context.write([Insert(run), *(Insert(one) for one in more)])
+async def insert(context: ServiceContext, run: Run, *more: Any) -> Run:
+    await context.write([Insert(run), *(Insert(item) for item in more)])
     return run
 
 
@@ -67,26 +67,26 @@ async def test_a_cancelled_run_leaves_nothing_open(context: ServiceContext, new_
         step(run, StepStatus.WAITING, "b"),
         step(run, StepStatus.PENDING, "c"),
     ]
-    await added(context, run, wait, approval, *steps)
+    await insert(context, run, wait, approval, *steps)
     after = await Control(context).cancel("default", run.id, "why")
     assert (after.status, after.claim, after.due_at, after.cancelled_at) == (RunStatus.CANCELLED, None, None, now)
-    found = await aresolve(context.ledger.find(StepRun))
-    assert [one.status for one in found] == [StepStatus.COMPLETED, StepStatus.CANCELLED, StepStatus.CANCELLED]
+    result = await aresolve(context.ledger.find(StepRun))
+    assert [item.status for item in result] == [StepStatus.COMPLETED, StepStatus.CANCELLED, StepStatus.CANCELLED]
     assert await aresolve(context.ledger.count(Wait)) == 0
-    assert [one.decision for one in await aresolve(context.ledger.find(Approval))] == ["cancelled"]
+    assert [approval.decision for approval in await aresolve(context.ledger.find(Approval))] == ["cancelled"]
     assert await kinds(context, run) == ["WORKFLOW_CANCELLED"]
 
 
-async def test_children_are_cancelled_with_their_parent_and_theirs_too(
+async def test_descendants_are_cancelled_with_their_parent(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
-    await added(context, new_run(id="run_1"))
-    await added(context, new_run(id="run_2", parent_id="run_1"))
-    await added(context, new_run(id="run_3", parent_id="run_2"))
-    await added(context, new_run(id="run_4", parent_id="run_1", status=RunStatus.COMPLETED))
+    await insert(context, new_run(id="run_1"))
+    await insert(context, new_run(id="run_2", parent_id="run_1"))
+    await insert(context, new_run(id="run_3", parent_id="run_2"))
+    await insert(context, new_run(id="run_4", parent_id="run_1", status=RunStatus.COMPLETED))
     await Control(context).cancel("default", "run_1")
-    found = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
-    assert [found[f"run_{n}"] for n in range(1, 5)] == ["cancelled", "cancelled", "cancelled", "completed"]
+    result = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
+    assert [result[f"run_{n}"] for n in range(1, 5)] == ["cancelled", "cancelled", "cancelled", "completed"]
     [event] = await aresolve(context.ledger.events("run_3"))
     assert event.payload == {"reason": "run run_1, which has started it, was cancelled"}
 
@@ -95,8 +95,8 @@ async def test_children_are_cancelled_with_their_parent_and_theirs_too(
 async def test_cancelling_a_run_that_has_ended_changes_nothing(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
-    run = await added(context, new_run(id="run_1", status=status))
-    await added(context, new_run(id="run_2", parent_id="run_1", status=RunStatus.WAITING))
+    run = await insert(context, new_run(id="run_1", status=status))
+    await insert(context, new_run(id="run_2", parent_id="run_1", status=RunStatus.WAITING))
     before = await aresolve(context.ledger.find(Run))
     assert await Control(context).cancel("default", run.id, "why") == before[0]
     assert await aresolve(context.ledger.find(Run)) == before
@@ -105,16 +105,16 @@ async def test_cancelling_a_run_that_has_ended_changes_nothing(
 async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_too(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
-    parent = await added(context, new_run(id="run_1"))
+    parent = await insert(context, new_run(id="run_1"))
     child = new_run(id="run_2", parent_id="run_1")
-    context.ledger = Quicker(context.ledger, [Insert(child), Advance("run_1", context.now())])  # type: ignore[assignment]
+    context.ledger = OvertakenOnce(context.ledger, [Insert(child), Advance("run_1", context.now())])  # type: ignore[assignment]
     await Control(context).cancel("default", parent.id)
-    found = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
-    assert found == {"run_1": RunStatus.CANCELLED, "run_2": RunStatus.CANCELLED}
+    result = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
+    assert result == {"run_1": RunStatus.CANCELLED, "run_2": RunStatus.CANCELLED}
 
 
-class Quicker:
-    """A ledger in which somebody writes first, once."""
+class OvertakenOnce:
+    """A ledger in which another process writes first, once."""
 
     def __init__(self, ledger: Any, changes: list[Any]) -> None:
         self._ledger, self._changes = ledger, changes
@@ -130,12 +130,12 @@ class Quicker:
         return self._ledger.write(changes)
 
 
-async def test_a_run_at_work_is_asked_to_halt_and_one_in_nobodys_hands_is_halted(
+async def test_a_claimed_run_is_asked_to_pause_and_an_unclaimed_one_is_paused(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     control = Control(context)
-    held = await added(context, new_run(status=RunStatus.RUNNING, claim="c"))
-    free = await added(context, new_run(status=RunStatus.RUNNING, due_at=context.now()))
+    held = await insert(context, new_run(status=RunStatus.RUNNING, claim="c"))
+    free = await insert(context, new_run(status=RunStatus.RUNNING, due_at=context.now()))
     asked, halted = await control.pause("default", held.id), await control.pause("default", free.id)
     assert (asked.status, asked.settings, asked.claim) == (RunStatus.RUNNING, {"pause": True}, "c")
     assert (halted.status, halted.due_at, await kinds(context, free)) == (RunStatus.PAUSED, None, ["WORKFLOW_PAUSED"])
@@ -144,7 +144,7 @@ async def test_a_run_at_work_is_asked_to_halt_and_one_in_nobodys_hands_is_halted
     assert (again.status, again.due_at) == (RunStatus.RUNNING, context.now())
 
 
-async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(
+async def test_a_retried_run_has_fresh_attempts_and_no_deadline(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     now = context.now()
@@ -153,7 +153,7 @@ async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(
     )
     failed = step(run, StepStatus.FAILED)
     failed.attempt, failed.error, failed.completed_at = 3, {"message": "m"}, now
-    await added(context, run, failed)
+    await insert(context, run, failed)
     after = await Control(context).retry("default", run.id)
     assert (after.status, after.due_at, after.error) == (RunStatus.RUNNING, now, None)
     assert (after.failed_at, after.deadline_at, "pause" in after.settings) == (None, None, False)
@@ -161,50 +161,50 @@ async def test_a_run_that_is_tried_again_has_all_its_attempts_and_time(
     assert (again.status, again.attempt, again.error, again.completed_at) == (StepStatus.RUNNING, 1, None, None)
 
 
-async def test_a_run_whose_thread_went_on_is_not_tried_again(
+async def test_a_run_whose_thread_was_advanced_is_not_retried(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     now = context.now()
     for failed, later, began in (("run_1", "run_2", now), ("run_2", "run_1", now + timedelta(seconds=1))):
         thread = {"thread_id": failed, "begun": True}
-        await added(context, new_run(id=f"{failed}_f", status=RunStatus.FAILED, started_at=now, **thread))
-        await added(context, new_run(id=f"{later}_l", status=RunStatus.CANCELLED, started_at=began, **thread))
+        await insert(context, new_run(id=f"{failed}_f", status=RunStatus.FAILED, started_at=now, **thread))
+        await insert(context, new_run(id=f"{later}_l", status=RunStatus.CANCELLED, started_at=began, **thread))
         with pytest.raises(RequestConflict, match=f"was advanced by run {later}_l"):
             await Control(context).retry("default", f"{failed}_f")
 
 
-async def test_what_was_done_on_a_thread_before_a_run_is_not_in_its_way(
+async def test_earlier_runs_on_a_thread_do_not_prevent_a_retry(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     now, thread = context.now(), {"thread_id": "t", "begun": True}
-    await added(context, new_run(id="run_0", status=RunStatus.COMPLETED, started_at=now, **thread))
-    await added(
+    await insert(context, new_run(id="run_0", status=RunStatus.COMPLETED, started_at=now, **thread))
+    await insert(
         context, new_run(id="run_2", status=RunStatus.CANCELLED, started_at=now - timedelta(seconds=1), **thread)
     )
-    await added(context, new_run(id="run_1", status=RunStatus.FAILED, started_at=now, **thread))
-    await added(context, new_run(id="run_3", status=RunStatus.CANCELLED, thread_id="t"))  # it never began
+    await insert(context, new_run(id="run_1", status=RunStatus.FAILED, started_at=now, **thread))
+    await insert(context, new_run(id="run_3", status=RunStatus.CANCELLED, thread_id="t"))  # it never began
     assert (await Control(context).retry("default", "run_1")).status is RunStatus.RUNNING
 
 
 @pytest.mark.parametrize("status", [status for status in RunStatus if status not in ENDED])
-async def test_a_run_whose_thread_is_for_another_one_is_not_tried_again(
+async def test_a_run_whose_thread_belongs_to_another_is_not_retried(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
-    await added(context, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=context.now()))
-    await added(context, new_run(id="run_1", thread_id="t", status=status))
+    await insert(context, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=context.now()))
+    await insert(context, new_run(id="run_1", thread_id="t", status=status))
     with pytest.raises(RequestConflict, match=f"belongs to run run_1 now, which is {status}"):
         await Control(context).retry("default", "run_2")
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.COMPLETED])
-async def test_a_run_that_takes_the_thread_while_another_is_tried_again_has_it(
+async def test_a_run_that_takes_the_thread_during_a_retry_keeps_it(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     now = context.now()
-    await added(context, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=now))
+    await insert(context, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=now))
     begun = {"begun": True, "started_at": now + timedelta(seconds=1)} if status is RunStatus.COMPLETED else {}
     other = new_run(id="run_1", thread_id="t", status=status, **begun)
-    context.ledger = Quicker(context.ledger, [Insert(other)])  # type: ignore[assignment]
+    context.ledger = OvertakenOnce(context.ledger, [Insert(other)])  # type: ignore[assignment]
     with pytest.raises(RequestConflict, match=r"cannot be tried again.* run_1"):
         await Control(context).retry("default", "run_2")
     assert (await context.records.run("default", "run_2")).status is RunStatus.FAILED
@@ -213,29 +213,29 @@ async def test_a_run_that_takes_the_thread_while_another_is_tried_again_has_it(
 async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
-    child = await added(context, new_run(id="run_1", parent_id="run_2", parent_waits=True))
-    parent = await added(context, new_run(id="run_2", status=RunStatus.WAITING))
+    child = await insert(context, new_run(id="run_1", parent_id="run_2", parent_waits=True))
+    parent = await insert(context, new_run(id="run_2", status=RunStatus.WAITING))
     cancellation = await Control(context).cancellation([child, parent], "why")
     await aresolve(context.ledger.write(cancellation.changes))
     cancellation.publish()
-    found = await aresolve(context.ledger.find(Run))
-    assert [run.status for run in found] == [RunStatus.CANCELLED] * 2
-    assert [await kinds(context, run) for run in found] == [["WORKFLOW_CANCELLED"]] * 2
+    result = await aresolve(context.ledger.find(Run))
+    assert [run.status for run in result] == [RunStatus.CANCELLED] * 2
+    assert [await kinds(context, run) for run in result] == [["WORKFLOW_CANCELLED"]] * 2
 
 
-async def test_what_others_do_at_the_same_time_is_seen(context: ServiceContext, new_run: Callable[..., Run]) -> None:
-    run = await added(context, new_run())
-    context.ledger = Raced(context.ledger, run.id, 3)  # type: ignore[assignment]
+async def test_concurrent_changes_are_seen(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    run = await insert(context, new_run())
+    context.ledger = AlwaysOvertaken(context.ledger, run.id, 3)  # type: ignore[assignment]
     after = await Control(context).cancel("default", run.id)
     assert (after.status, after.version) == (RunStatus.CANCELLED, 5)
-    busy = await added(context, new_run())
-    context.ledger = Raced(context.ledger, busy.id, 10_000)  # type: ignore[assignment]
+    busy = await insert(context, new_run())
+    context.ledger = AlwaysOvertaken(context.ledger, busy.id, 10_000)  # type: ignore[assignment]
     with pytest.raises(RequestConflict, match="changed concurrently"):
         await Control(context).cancel("default", busy.id)
 
 
-class Raced:
-    """A ledger in which somebody is always quicker, so many times."""
+class AlwaysOvertaken:
+    """A ledger in which another process writes first, so many times."""
 
     def __init__(self, ledger: Any, run_id: str, times: int) -> None:
         self._ledger, self._run_id, self._times = ledger, run_id, times
@@ -255,8 +255,8 @@ class Raced:
         return self._ledger.write(changes)
 
 
-async def test_others_can_stop_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
-    run = await added(context, new_run())
+async def test_other_workspaces_can_stop_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+    run = await insert(context, new_run())
     control = Control(context)
     for act in (control.cancel, control.pause, control.resume, control.retry):
         with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""What runs have cost, one by one and in sums."""
+"""The costs of runs, one by one and in sums."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ async def costs(ledger: Ledger, new_run: Any, now: datetime) -> Costs:
         )
         for run in runs for n in range(3)
     ]  # fmt: skip
-    await aresolve(ledger.write([Insert(one) for one in (*runs, *calls)]))
+    await aresolve(ledger.write([Insert(item) for item in (*runs, *calls)]))
     return Costs(ServiceContext(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
 
 
 async def test_a_run_costs_what_its_calls_cost(ledger: Ledger, new_run: Any, now: datetime) -> None:
-    found = await (await costs(ledger, new_run, now)).of_run("default", "run_1")
-    assert (found.total.calls, found.total.cost, found.total.input_tokens, found.total.output_tokens) == (
+    result = await (await costs(ledger, new_run, now)).of_run("default", "run_1")
+    assert (result.total.calls, result.total.cost, result.total.input_tokens, result.total.output_tokens) == (
         3,
         0.75,
         30,
         3,
     )
-    assert [(one.name, one.calls, one.cost) for one in found.by_model] == [("large", 1, 0.25), ("small", 2, 0.5)]
-    assert [call.id for call in found.calls] == ["run_1/0", "run_1/1", "run_1/2"]
+    assert [(item.name, item.calls, item.cost) for item in result.by_model] == [("large", 1, 0.25), ("small", 2, 0.5)]
+    assert [call.id for call in result.calls] == ["run_1/0", "run_1/1", "run_1/2"]
 
 
-async def test_a_workspace_has_spent_what_falls_into_the_time(ledger: Ledger, new_run: Any, now: datetime) -> None:
+async def test_a_summary_covers_its_period(ledger: Ledger, new_run: Any, now: datetime) -> None:
     book = await costs(ledger, new_run, now)
     assert (await book.summary("default", None, None)).total.calls == 6
     part = await book.summary("default", now + timedelta(hours=1), now + timedelta(hours=2))
-    assert (part.total.calls, [one.name for one in part.by_model]) == (2, ["small"])
+    assert (part.total.calls, [item.name for item in part.by_model]) == (2, ["small"])
     assert (await book.summary("nobody", None, None)).total.calls == 0
 
 
-async def test_a_run_of_somebody_else_costs_nothing_here(ledger: Ledger, new_run: Any, now: datetime) -> None:
+async def test_runs_of_other_workspaces_are_not_counted(ledger: Ledger, new_run: Any, now: datetime) -> None:
     with pytest.raises(NotFound):
         await (await costs(ledger, new_run, now)).of_run("default", "run_3")

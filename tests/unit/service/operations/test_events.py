@@ -1,4 +1,4 @@
-"""Events sent to a workspace: they start what triggers name, and wake what waits for them, once."""
+"""Events sent to a workspace start the runs of triggers and wake waiting runs, once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def events(context: ServiceContext) -> Events:
     graph.add_edge(START, "one")
     graph.add_edge("one", END)
     context.catalog.serve("report", graph)
-    await context.write([Insert(one) for one in context.catalog.stored(context.now())])
+    await context.write([Insert(item) for item in context.catalog.stored(context.now())])
     return Events(context, Starter(context))
 
 
@@ -49,23 +49,23 @@ def wait(run: Run, name: str, context: ServiceContext, number: int) -> Wait:
     return Wait(id=identity, interrupt_id=identity, run_id=run.id, kind="event", event=name, **given)
 
 
-def trigger(context: ServiceContext, identity: str = "trg_1", graph: str = "report", **more: Any) -> Trigger:
+def trigger(context: ServiceContext, record_id: str = "trg_1", graph: str = "report", **more: Any) -> Trigger:
     given: Any = {"workspace_id": "default", "event": "paid", "created_at": context.now(), **more}
-    return Trigger(id=identity, graph=graph, **given)
+    return Trigger(id=record_id, graph=graph, **given)
 
 
-async def test_an_event_wakes_what_waits_and_starts_what_is_named(
+async def test_an_event_wakes_waiting_runs_and_starts_those_of_triggers(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     book, run, other = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
     waits = [wait(run, "paid", context, 1), wait(run, "paid", context, 2), wait(other, "sent", context, 1)]
     strangers = new_run(workspace_id="other", status=RunStatus.WAITING)
     rest = [trigger(context), trigger(context, "trg_2", active=False), strangers, wait(strangers, "paid", context, 1)]
-    await context.write([Insert(one) for one in (run, other, *waits, *rest)])
+    await context.write([Insert(item) for item in (run, other, *waits, *rest)])
     event = await book.send("default", "paid", {"a": 1}, key="k")
     assert event.woken == [run.id]
-    assert [one.run_id for one in await aresolve(context.ledger.find(Signal))] == [run.id]
-    [started] = [await context.records.run("default", one) for one in event.started]
+    assert [signal.run_id for signal in await aresolve(context.ledger.find(Signal))] == [run.id]
+    [started] = [await context.records.run("default", item) for item in event.started]
     assert (started.graph, started.status) == ("report", RunStatus.PENDING)
     assert (await context.records.run("default", run.id)).due_at == context.now()
     again = await book.send("default", "paid", {"a": 2}, key="k")
@@ -74,12 +74,12 @@ async def test_an_event_wakes_what_waits_and_starts_what_is_named(
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "__run_ended:run_1"])
-async def test_names_that_cannot_be_are_refused(context: ServiceContext, name: str) -> None:
+async def test_invalid_names_are_refused(context: ServiceContext, name: str) -> None:
     with pytest.raises(InvalidRequest):
         await (await events(context)).send("default", name, {})
 
 
-async def test_payloads_are_maps_with_a_largest(context: ServiceContext) -> None:
+async def test_payloads_are_maps_of_limited_size(context: ServiceContext) -> None:
     book = await events(context)
     with pytest.raises(InvalidRequest):
         await book.send("default", "paid", ["a"])
@@ -87,25 +87,25 @@ async def test_payloads_are_maps_with_a_largest(context: ServiceContext) -> None
         await book.send("default", "paid", {"a": "x" * 2000})
 
 
-async def test_an_event_whose_trigger_leads_nowhere_does_nothing_at_all(
+async def test_an_event_with_an_invalid_trigger_changes_nothing(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     book, run = await events(context), new_run(status=RunStatus.WAITING)
-    await context.write([Insert(one) for one in (run, wait(run, "paid", context, 1), trigger(context, graph="reprot"))])
+    await context.write([Insert(row) for row in (run, wait(run, "paid", context, 1), trigger(context, graph="reprot"))])
     with pytest.raises(NotFound, match="reprot"):
         await book.send("default", "paid", {}, key="k")
     assert await aresolve(context.ledger.count(Signal)) == 0
 
 
-async def test_a_run_whose_wait_has_just_ended_is_not_woken_and_the_others_are(
+async def test_only_runs_whose_wait_is_still_open_are_woken(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     book, late, run = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
     over = wait(late, "paid", context, 1)
-    await context.write([Insert(one) for one in (late, run, over, wait(run, "paid", context, 1), trigger(context))])
+    await context.write([Insert(item) for item in (late, run, over, wait(run, "paid", context, 1), trigger(context))])
     lapsed = [Delete(Wait, where(id=over.id)), Update(Run, late.id, {"status": RunStatus.RUNNING})]
     context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
     event = await book.send("default", "paid", {"a": 1})
     assert (event.woken, len(event.started)) == ([run.id], 1)
-    assert [one.run_id for one in await aresolve(context.ledger.find(Signal))] == [run.id]
+    assert [signal.run_id for signal in await aresolve(context.ledger.find(Signal))] == [run.id]
     assert await aresolve(context.ledger.count(Run, where(source=f"event:{event.id}"))) == 1

@@ -1,4 +1,4 @@
-"""Signals and answers: kept until they are waited for, once each, and refused where they cannot be meant."""
+"""Signals and answers: stored until awaited, accepted once, and validated."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_a_signal_wakes_a_run_that_waits(context: ServiceContext, new_run:
     assert (kept.type, kept.payload, kept.key, kept.taken, kept.interrupt_id) == ("paid", {"a": 1}, "k", False, None)
 
 
-async def test_a_signal_is_kept_for_a_run_that_does_not_wait_and_does_not_wake_it(
+async def test_a_signal_for_a_run_that_does_not_wait_is_stored(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(status=RunStatus.PAUSED)
@@ -78,40 +78,38 @@ async def test_a_signal_is_kept_for_a_run_that_does_not_wait_and_does_not_wake_i
         await signals(context).send("default", run.id, "paid", {}, must_wait=True)
 
 
-async def test_a_key_counts_once_even_after_the_end(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_a_signal_with_a_used_key_changes_nothing_even_after_the_end(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     run = new_run()
     await waiting(context, run)
     for payload in ({"a": 1}, {"a": 2}):
         await signals(context).send("default", run.id, "paid", payload, key="k")
-    assert [one.payload for one in await inbox(context)] == [{"a": 1}]
+    assert [item.payload for item in await inbox(context)] == [{"a": 1}]
     other = new_run()
     await context.write([Insert(other)])
     await signals(context).send("default", other.id, "paid", {}, key="k")
     assert len(await inbox(context)) == 2
 
 
-async def test_a_signal_that_is_not_waited_for_is_told_what_is(
-    context: ServiceContext, new_run: Callable[..., Run]
-) -> None:
+async def test_a_refused_signal_names_the_awaited_types(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await waiting(context, run)
-    with pytest.raises(SignalMismatch, match="Did you mean 'paid'") as told:
+    with pytest.raises(SignalMismatch, match="Did you mean 'paid'") as caught:
         await signals(context).send("default", run.id, "payd", {}, must_wait=True)
-    assert (told.value.details, told.value.status) == ({"waitsFor": ["paid"]}, 409)
+    assert (caught.value.details, caught.value.status) == ({"waitsFor": ["paid"]}, 409)
     assert await inbox(context) == []
 
 
 @pytest.mark.parametrize("kind", ["", "x" * 256, "__run_ended:run_1"])
-async def test_types_that_cannot_be_are_refused(
-    context: ServiceContext, new_run: Callable[..., Run], kind: str
-) -> None:
+async def test_invalid_types_are_refused(context: ServiceContext, new_run: Callable[..., Run], kind: str) -> None:
     run = new_run()
     await waiting(context, run)
     with pytest.raises(InvalidRequest):
         await signals(context).send("default", run.id, kind, {})
 
 
-def test_payloads_are_maps_without_the_engines_keys() -> None:
+def test_payloads_are_maps_without_reserved_keys() -> None:
     for wrong in (None, [], "x", 1, {"__nextStep": "a"}):
         with pytest.raises(InvalidRequest):
             check_payload(wrong, 100)
@@ -121,7 +119,7 @@ def test_payloads_are_maps_without_the_engines_keys() -> None:
 
 
 @pytest.mark.parametrize("name", ["w", "i"])
-async def test_a_question_is_answered_by_either_of_its_names_and_once(
+async def test_a_question_is_answered_once_by_either_of_its_ids(
     context: ServiceContext, new_run: Callable[..., Run], name: str
 ) -> None:
     run = new_run()
@@ -135,7 +133,7 @@ async def test_a_question_is_answered_by_either_of_its_names_and_once(
             await signals(context).answer("default", run.id, {again: 2})
 
 
-async def test_an_answer_to_an_approval_is_a_decision(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_an_answer_to_an_approval_decides_it(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     wait = await waiting(context, run, kind="question", event=None, value=approval())
     record = approval_of(wait)
@@ -151,7 +149,7 @@ async def test_an_answer_to_an_approval_is_a_decision(context: ServiceContext, n
     assert kept.payload == {"decision": "edited", "content": "better", "decidedBy": None, "decidedByKey": None}
 
 
-async def test_all_answers_are_taken_or_none(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_all_answers_are_accepted_or_none(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await waiting(context, run, kind="question", event=None)
     with pytest.raises(NotFound, match="no open question 'x'"):
@@ -164,32 +162,30 @@ async def test_all_answers_are_taken_or_none(context: ServiceContext, new_run: C
 
 
 @pytest.mark.parametrize(
-    ("kind", "event", "told"),
+    ("kind", "event", "message"),
     [("timer", None, "waits for the time"), ("event", "__run_ended:run_7", "end of run run_7")],
 )
-async def test_what_only_the_time_or_another_run_ends_takes_no_answer(
-    context: ServiceContext, new_run: Callable[..., Run], kind: str, event: str | None, told: str
+async def test_timers_and_waits_for_runs_take_no_answer(
+    context: ServiceContext, new_run: Callable[..., Run], kind: str, event: str | None, message: str
 ) -> None:
     run = new_run()
     question = await waiting(context, run, kind="question", event=None)
     await context.write([Insert(replace(question, id="w2", interrupt_id="i2", kind=kind, event=event))])
     for name in ("w2", "i2"):
-        with pytest.raises(InvalidRequest, match=told):
+        with pytest.raises(InvalidRequest, match=message):
             await signals(context).answer("default", run.id, {"w": "yes", name: {"status": "completed", "output": 1}})
     assert await inbox(context) == []
     assert (await context.records.run("default", run.id)).due_at is None
 
 
-async def test_an_answer_to_a_wait_for_an_event_is_what_a_signal_could_bring(
-    context: ServiceContext, new_run: Callable[..., Run]
-) -> None:
+async def test_an_answer_to_an_event_is_a_valid_payload(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
     await waiting(context, run)
     for wrong in (None, "yes", {"__nextStep": "a"}):
         with pytest.raises(InvalidRequest):
             await signals(context).answer("default", run.id, {"w": wrong})
     await signals(context).answer("default", run.id, {"w": {"amount": 7}})
-    assert [one.payload for one in await inbox(context)] == [{"amount": 7}]
+    assert [item.payload for item in await inbox(context)] == [{"amount": 7}]
 
 
 async def test_of_several_approvals_all_are_decided_or_none(
@@ -209,17 +205,17 @@ async def test_of_several_approvals_all_are_decided_or_none(
     with pytest.raises(PayloadTooLarge):
         await signals(context).answer("default", run.id, {"i": yes, "i3": "x" * 2000, "i2": yes})
     assert await inbox(context) == []
-    assert [one.decision for one in await aresolve(context.ledger.find(Approval))] == [None, None]
+    assert [item.decision for item in await aresolve(context.ledger.find(Approval))] == [None, None]
 
     await signals(context).answer("default", run.id, {"i": yes, "i3": 3, "i2": yes})
-    assert sorted(str(one.interrupt_id) for one in await inbox(context)) == ["i", "i2", "i3"]
-    assert [one.decision for one in await aresolve(context.ledger.find(Approval))] == ["approved", "approved"]
+    assert sorted(str(item.interrupt_id) for item in await inbox(context)) == ["i", "i2", "i3"]
+    assert [item.decision for item in await aresolve(context.ledger.find(Approval))] == ["approved", "approved"]
     told = [event.type for event in await aresolve(context.ledger.events(run.id))]
     assert told.count("APPROVAL_DECIDED") == 2
 
 
 @pytest.mark.parametrize("way", ["signal", "answer"])
-async def test_what_comes_when_the_wait_has_just_ended_is_refused(
+async def test_answers_to_a_wait_that_has_just_ended_are_refused(
     context: ServiceContext, new_run: Callable[..., Run], way: str
 ) -> None:
     run = new_run()
@@ -236,7 +232,7 @@ async def test_what_comes_when_the_wait_has_just_ended_is_refused(
     assert await inbox(context) == []
 
 
-async def test_a_signal_that_need_not_be_waited_for_is_kept_for_the_next_wait(
+async def test_an_early_signal_is_stored_for_the_next_wait(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
@@ -244,7 +240,7 @@ async def test_a_signal_that_need_not_be_waited_for_is_kept_for_the_next_wait(
     lapsed = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
     context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
     await signals(context).send("default", run.id, "paid", {"a": 1})
-    assert [one.taken for one in await inbox(context)] == [False]
+    assert [item.taken for item in await inbox(context)] == [False]
 
 
 async def test_a_signal_for_a_run_that_has_just_ended_is_refused(

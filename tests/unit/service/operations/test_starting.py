@@ -1,4 +1,4 @@
-"""Runs made: what is asked for is checked, and becomes the record of a run with its labels."""
+"""Creation of runs: validation of requests, and records with labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.context.settings import ServiceSettings
 from statewright.service.operations.control import Cancellation
-from statewright.service.operations.starting import Room, Starter, check_start, claimed, size_of
+from statewright.service.operations.starting import Starter, ThreadSlot, check_start, claimed, size_of
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -36,12 +36,12 @@ async def starter(ledger: Ledger) -> Starter:
     graph.add_edge("one", END)
     catalog, clock = Catalog(), FakeClock()
     catalog.serve("report", graph)
-    await aresolve(ledger.write([Insert(one) for one in catalog.stored(clock.now())]))
+    await aresolve(ledger.write([Insert(item) for item in catalog.stored(clock.now())]))
     return Starter(ServiceContext(ledger, InMemorySaver(), catalog, clock, ServiceSettings()))
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"on_busy": "interupt"}, "Did you mean 'interrupt'"),
         ({"idempotency_key": ""}, "idempotencyKey has 0 characters"),
@@ -54,18 +54,18 @@ async def starter(ledger: Ledger) -> Starter:
         ({"timeout": -1}, "more than 0"),
         ({"timeout": float("nan")}, "more than 0"),
         ({"timeout": float("inf")}, "ten years"),
-        ({"concurrency_limit": 1}, "goes with a concurrencyKey"),
+        ({"concurrency_limit": 1}, "needs a concurrencyKey"),
         ({"concurrency_limit": 0, "concurrency_key": "k"}, "at least 1"),
         ({"input": {"a": object()}}, "represented as JSON"),
         ({"after": datetime(2030, 1, 1)}, "has no time zone"),
     ],
 )
-def test_what_cannot_be_started_is_refused(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(InvalidRequest, match=told):
+def test_invalid_requests_are_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
         check_start(StartRun(graph="report", **wrong), ServiceSettings())
 
 
-def test_limits_are_reached_and_not_passed() -> None:
+def test_limits_can_be_reached_but_not_exceeded() -> None:
     settings = ServiceSettings(max_input=10, max_payload=20)
     check_start(StartRun(graph="g", input="12345678"), settings)
     with pytest.raises(PayloadTooLarge, match="11 bytes"):
@@ -78,7 +78,7 @@ def test_the_size_of_a_value_is_that_of_its_json_in_bytes() -> None:
     assert (size_of(None), size_of("ä"), size_of({"a": [1]})) == (4, 4, 9)
 
 
-async def test_a_run_has_what_was_asked_for(ledger: Ledger, now: datetime) -> None:
+async def test_a_run_has_the_requested_values(ledger: Ledger, now: datetime) -> None:
     wanted = StartRun(
         graph="report", input={"a": 1}, tags=["red", "red"], metadata={"n": 1}, timeout=60,
         settings={"recursionLimit": 3}, source="api", thread_id="t", on_busy="enqueue",
@@ -88,8 +88,8 @@ async def test_a_run_has_what_was_asked_for(ledger: Ledger, now: datetime) -> No
     assert (run.deadline_at, run.input, run.on_busy) == (now + timedelta(minutes=1), {"a": 1}, "enqueue")
     assert run.definition_id is not None
     assert run.definition_id.startswith("def_")
-    assert [type(one.record) for one in changes if isinstance(one, Insert)] == [Run, RunLabel, RunLabel]
-    assert {(one.record.name, one.record.value) for one in changes[1:]} == {("", "red"), ("n", "1")}  # type: ignore[union-attr]
+    assert [type(change.record) for change in changes if isinstance(change, Insert)] == [Run, RunLabel, RunLabel]
+    assert {(change.record.name, change.record.value) for change in changes[1:]} == {("", "red"), ("n", "1")}  # type: ignore[union-attr]
 
 
 async def test_a_run_has_its_own_thread_and_begins_no_earlier_than_now(ledger: Ledger, now: datetime) -> None:
@@ -103,79 +103,79 @@ async def test_a_run_has_its_own_thread_and_begins_no_earlier_than_now(ledger: L
         await start.prepare("default", StartRun(graph="reprot"), now)
 
 
-class Ends:
-    """What would cancel runs."""
+class Cancellations:
+    """Records requested cancellations."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.told = 0
+        self.run_ids: list[str] = []
+        self.published = 0
 
-    async def cancelling(self, runs: Sequence[Run], reason: str) -> Cancellation:
-        self.asked += [run.id for run in runs]
-        return Cancellation([Advance(run.id, run.created_at) for run in runs], self.tell)
+    async def cancel_runs(self, runs: Sequence[Run], reason: str) -> Cancellation:
+        self.run_ids += [run.id for run in runs]
+        return Cancellation([Advance(run.id, run.created_at) for run in runs], self.publish)
 
-    def tell(self) -> None:
-        self.told += 1
+    def publish(self) -> None:
+        self.published += 1
 
 
-async def room_of(start: Starter, run: Run, ends: Ends) -> Room:
-    room = await start.make_room(run, ends.cancelling)
-    assert isinstance(room, Room)
-    return room
+async def find_slot(start: Starter, run: Run, cancellations: Cancellations) -> ThreadSlot:
+    slot = await start.find_slot(run, cancellations.cancel_runs)
+    assert isinstance(slot, ThreadSlot)
+    return slot
 
 
 async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run: Any) -> None:
-    start, ends = await starter(ledger), Ends()
+    start, cancellations = await starter(ledger), Cancellations()
     await aresolve(ledger.write([Insert(new_run(id="run_1", thread_id="t"))]))
     await aresolve(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
     for free in (new_run(thread_id="u"), new_run(thread_id="t", workspace_id="other", on_busy="interrupt")):
-        room = await room_of(start, free, ends)
-        assert (room.run, [type(one) for one in room.changes]) == (free, [Absent])
-    with pytest.raises(RequestConflict, match="run_1, which is pending") as told:
-        await start.make_room(new_run(thread_id="t"), ends.cancelling)
-    assert told.value.details == {"runs": ["run_1"]}
-    assert ends.asked == []
-    room = await room_of(start, new_run(thread_id="t", on_busy="rollback"), ends)
-    assert room.run.settings == {"takesOver": ["run_1"], "rollsBack": True}
-    assert [type(one) for one in room.changes] == [Advance, Absent]
-    assert (ends.asked, ends.told) == (["run_1"], 0)
-    room.publish()
-    assert ends.told == 1
+        slot = await find_slot(start, free, cancellations)
+        assert (slot.run, [type(change) for change in slot.changes]) == (free, [Absent])
+    with pytest.raises(RequestConflict, match="run_1, which is pending") as caught:
+        await start.find_slot(new_run(thread_id="t"), cancellations.cancel_runs)
+    assert caught.value.details == {"runs": ["run_1"]}
+    assert cancellations.run_ids == []
+    slot = await find_slot(start, new_run(thread_id="t", on_busy="rollback"), cancellations)
+    assert slot.run.settings == {"takesOver": ["run_1"], "rollsBack": True}
+    assert [type(change) for change in slot.changes] == [Advance, Absent]
+    assert (cancellations.run_ids, cancellations.published) == (["run_1"], 0)
+    slot.publish()
+    assert cancellations.published == 1
 
 
-async def test_who_stands_in_line_or_has_a_thread_of_its_own_needs_no_room(ledger: Ledger, new_run: Any) -> None:
+async def test_queued_runs_and_runs_on_their_own_thread_need_no_slot(ledger: Ledger, new_run: Any) -> None:
     start = await starter(ledger)
     await aresolve(ledger.write([Insert(new_run(thread_id="t"))]))
     for run in (new_run(thread_id="t", on_busy="enqueue"), new_run(), new_run(on_busy="interrupt")):
-        assert (await room_of(start, run, Ends())).changes == ()
+        assert (await find_slot(start, run, Cancellations())).changes == ()
 
 
-async def test_a_key_that_the_run_on_the_thread_has_is_that_run(ledger: Ledger, new_run: Any) -> None:
+async def test_a_used_idempotency_key_returns_the_run_on_the_thread(ledger: Ledger, new_run: Any) -> None:
     start = await starter(ledger)
     run = new_run(id="run_1", thread_id="t", idempotency_key="k")
     await aresolve(ledger.write([Insert(run)]))
 
-    ends = Ends()
+    cancellations = Cancellations()
     for on_busy in ("reject", "enqueue", "interrupt", "rollback"):
         again = new_run(thread_id="t", on_busy=on_busy, idempotency_key="k")
-        room = await start.make_room(again, ends.cancelling)
-        assert isinstance(room, Run)
-        assert room.id == "run_1"
-    assert ends.asked == []
+        slot = await start.find_slot(again, cancellations.cancel_runs)
+        assert isinstance(slot, Run)
+        assert slot.id == "run_1"
+    assert cancellations.run_ids == []
 
 
 @pytest.mark.parametrize(("begun", "rolls_back"), [(False, True), (True, False)])
-async def test_who_takes_a_thread_over_takes_over_what_the_one_before_was_to_do(
+async def test_a_takeover_inherits_the_takeovers_of_cancelled_runs(
     ledger: Ledger, new_run: Any, begun: bool, rolls_back: bool
 ) -> None:
     start = await starter(ledger)
     settings = {"takesOver": ["run_1"], "rollsBack": True}
     await aresolve(ledger.write([Insert(new_run(id="run_2", thread_id="t", begun=begun, settings=settings))]))
-    room = await room_of(start, new_run(thread_id="t", on_busy="interrupt"), Ends())
-    assert room.run.settings == {"takesOver": ["run_2", "run_1"], "rollsBack": rolls_back}
+    slot = await find_slot(start, new_run(thread_id="t", on_busy="interrupt"), Cancellations())
+    assert slot.run.settings == {"takesOver": ["run_2", "run_1"], "rollsBack": rolls_back}
 
 
-def test_a_claimed_run_is_the_workers(new_run: Any, now: datetime) -> None:
+def test_a_claimed_run_belongs_to_the_worker(new_run: Any, now: datetime) -> None:
     run = new_run(due_at=now)
     mine, other = claimed(run, "wrk_1"), claimed(run, "wrk_1")
     assert (mine.worker_id, mine.due_at, mine.version) == ("wrk_1", None, run.version)

@@ -1,4 +1,4 @@
-"""Threads of runs looked at and changed, by the workspace whose runs are on them."""
+"""Reading and editing the threads of a workspace."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def asks(state: State) -> State:
 
 @asynccontextmanager
 async def asked(storage: tuple[Ledger, Checkpointer]) -> AsyncIterator[tuple[Service, Any]]:
-    """A service with a run that waits, on the thread `t`."""
+    """Yield a service with a waiting run on the thread `t`."""
     graph, before = StateGraph(State, name="g"), START
     for node in (one, two, asks):
         graph.add_node(node.__name__, node)
@@ -61,25 +61,25 @@ async def asked(storage: tuple[Ledger, Checkpointer]) -> AsyncIterator[tuple[Ser
         yield service, started.run
 
 
-async def test_a_thread_is_shown_as_it_stands_and_stood(storage: tuple[Ledger, Checkpointer]) -> None:
+async def test_a_thread_is_read_now_and_at_checkpoints(storage: tuple[Ledger, Checkpointer]) -> None:
     async with asked(storage) as (service, run):
         threads = service.threads
         now = await threads.state("default", "t")
         assert (now["values"], now["next"], now["threadId"], now["branch"]) == ({"n": 2}, ["asks"], "t", "main")
         assert [task["interrupts"][0]["value"] for task in now["tasks"]] == ["go on?"]
         history = await threads.history("default", "t")
-        assert [one["values"].get("n") for one in history] == [2, 1, 0]
-        parents = [one["parentCheckpointId"] for one in history]
-        assert parents[:-1] == [one["checkpointId"] for one in history[1:]]
+        assert [item["values"].get("n") for item in history] == [2, 1, 0]
+        parents = [item["parentCheckpointId"] for item in history]
+        assert parents[:-1] == [item["checkpointId"] for item in history[1:]]
         then = await threads.state("default", "t", history[1]["checkpointId"])
         assert (then["values"], then["next"]) == ({"n": 1}, ["two"])
         assert len(await threads.history("default", "t", limit=1)) == 1
-        found = await threads.diff("default", "t", history[2]["checkpointId"], history[0]["checkpointId"])
-        assert found == {"n": {"before": 0, "after": 2}}
-        assert [one.id for one in await threads.runs("default", "t")] == [run.id]
+        result = await threads.diff("default", "t", history[2]["checkpointId"], history[0]["checkpointId"])
+        assert result == {"n": {"before": 0, "after": 2}}
+        assert [run.id for run in await threads.runs("default", "t")] == [run.id]
 
 
-async def test_what_is_not_there_or_somebody_elses_is_not_found(storage: tuple[Ledger, Checkpointer]) -> None:
+async def test_missing_and_foreign_threads_are_not_found(storage: tuple[Ledger, Checkpointer]) -> None:
     async with asked(storage) as (service, _):
         threads = service.threads
         for act in (
@@ -100,7 +100,7 @@ async def test_a_thread_forks_and_is_repaired(storage: tuple[Ledger, Checkpointe
         history = await threads.history("default", "t")
         forked = await threads.fork("default", "t", history[1]["checkpointId"], "other")
         assert (forked["values"], forked["branch"]) == ({"n": 1}, "other")
-        assert {one["branch"] for one in await threads.history("default", "t")} == {"main", "other"}
+        assert {item["branch"] for item in await threads.history("default", "t")} == {"main", "other"}
         assert (await threads.state("default", "t"))["values"] == {"n": 2}
         changed = await threads.update("default", "t", {"n": 7}, as_node="two")
         assert (changed["values"]["n"], changed["next"]) == (7, ["asks"])
@@ -108,7 +108,7 @@ async def test_a_thread_forks_and_is_repaired(storage: tuple[Ledger, Checkpointe
             await threads.update("default", "t", {"m": "unknown"})
 
 
-async def test_a_thread_at_work_is_not_changed(storage: tuple[Ledger, Checkpointer]) -> None:
+async def test_a_busy_thread_is_not_changed(storage: tuple[Ledger, Checkpointer]) -> None:
     async with asked(storage) as (service, run):
         await service.context.write([Advance(run.id, service.clock.now(), {"status": RunStatus.RUNNING, "claim": "c"})])
         history = await service.threads.history("default", "t")
@@ -124,7 +124,7 @@ async def test_a_thread_at_work_is_not_changed(storage: tuple[Ledger, Checkpoint
 
 
 def changes(service: Service, key: ApiKey | None, checkpoint_id: str) -> list[Callable[[], Any]]:
-    """The ways to change the thread."""
+    """Return calls that change the thread in all possible ways."""
     return [
         lambda: service.threads.update("default", "t", {"n": 7}, as_node="two", key=key),
         lambda: service.threads.fork("default", "t", checkpoint_id, key=key),
@@ -138,7 +138,7 @@ def key_with(*scopes: str) -> ApiKey:
 
 
 async def is_forbidden(service: Service) -> bool:
-    """Whether only keys that decide approvals may change the thread; the others have changed nothing."""
+    """Return whether only keys that may decide approvals can change the thread."""
     history = await service.threads.history("default", "t")
     refused = 0
     for act in changes(service, key_with("threads:write"), history[-1]["checkpointId"]):
@@ -159,12 +159,12 @@ def an_approval(run_id: str, service: Service) -> Approval:
     return Approval(**named, created_at=service.clock.now())
 
 
-async def test_without_approvals_whoever_may_write_threads_changes_them(storage: tuple[Ledger, Checkpointer]) -> None:
+async def test_without_approvals_threads_write_is_enough(storage: tuple[Ledger, Checkpointer]) -> None:
     async with asked(storage) as (service, _):
         assert not await is_forbidden(service)
 
 
-async def test_an_approval_of_any_run_of_the_thread_counts_however_many_there_are_since(
+async def test_approvals_of_all_runs_of_the_thread_count(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     async with asked(storage) as (service, run):
@@ -190,7 +190,7 @@ async def test_the_definition_of_every_run_of_the_thread_counts(
 
 
 @pytest.mark.parametrize(("status", "counts"), [(RunStatus.WAITING, True), (RunStatus.COMPLETED, False)])
-async def test_approvals_of_runs_that_the_runs_of_the_thread_have_started_count_while_these_go_on(
+async def test_approvals_of_unfinished_child_runs_count(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], status: RunStatus, counts: bool
 ) -> None:
     async with asked(storage) as (service, run):
@@ -200,16 +200,16 @@ async def test_approvals_of_runs_that_the_runs_of_the_thread_have_started_count_
         assert await is_forbidden(service) is counts
 
 
-async def test_an_approval_that_is_asked_for_meanwhile_counts(
+async def test_an_approval_requested_concurrently_counts(
     storage: tuple[Ledger, Checkpointer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked(storage) as (service, run):
         find = RestingRun.find
 
         async def overtaken(*args: Any) -> Any:
-            found = await find(*args)
+            result = await find(*args)
             await service.context.write([Insert(an_approval(run.id, service))])
-            return found
+            return result
 
         monkeypatch.setattr(RestingRun, "find", overtaken)
         with pytest.raises(Forbidden):
@@ -217,7 +217,7 @@ async def test_an_approval_that_is_asked_for_meanwhile_counts(
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.WAITING])
-async def test_a_run_that_comes_to_an_idle_thread_meanwhile_is_a_conflict_and_nothing_is_changed(
+async def test_a_run_that_takes_an_idle_thread_concurrently_is_a_conflict(
     storage: tuple[Ledger, Checkpointer],
     new_run: Callable[..., Run],
     monkeypatch: pytest.MonkeyPatch,
@@ -228,10 +228,10 @@ async def test_a_run_that_comes_to_an_idle_thread_meanwhile_is_a_conflict_and_no
         find = RestingRun.find
 
         async def overtaken(*args: Any) -> Any:
-            found = await find(*args)
+            result = await find(*args)
             begun = status is RunStatus.WAITING
             await service.context.write([Insert(new_run(thread_id="t", status=status, begun=begun))])
-            return found
+            return result
 
         monkeypatch.setattr(RestingRun, "find", overtaken)
         before = await service.threads.state("default", "t")
@@ -243,7 +243,7 @@ async def test_a_run_that_comes_to_an_idle_thread_meanwhile_is_a_conflict_and_no
         assert after.checkpoint.id == before["checkpointId"]
 
 
-async def test_a_thread_is_read_by_the_graph_of_the_run_that_has_begun_on_it(
+async def test_a_thread_is_read_with_the_graph_of_the_run_that_began_on_it(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     async with asked(storage) as (service, run):

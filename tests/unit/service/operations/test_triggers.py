@@ -1,4 +1,4 @@
-"""Triggers: which an event sets off, what that starts, and how a workspace keeps them."""
+"""Triggers: matching of events, the runs that they start, and their records."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ def trigger(match: Mapping[str, Any] | None = None, **values: Any) -> Trigger:
         ({"a": 1, "b": 2}, {"a": 1, "b": 3}, False),
     ],
 )
-def test_the_payload_must_hold_what_is_asked(match: Mapping[str, Any], payload: Any, fits: bool) -> None:
+def test_the_payload_must_match(match: Mapping[str, Any], payload: Any, fits: bool) -> None:
     assert bool(matching([trigger(match)], "paid", payload)) == fits
 
 
 @given(JSON)
-def test_every_value_is_the_same_as_itself(value: Any) -> None:
+def test_every_value_equals_itself(value: Any) -> None:
     assert matching([trigger({"a": value})], "paid", {"a": value})
 
 
-def test_other_events_and_inactive_triggers_are_left_alone() -> None:
+def test_other_events_and_inactive_triggers_do_not_match() -> None:
     several = [trigger(id="1"), trigger(id="2", event="Paid"), trigger(id="3", active=False), trigger(id="4")]
-    assert [one.id for one in matching(several, "paid", {})] == ["1", "4"]
+    assert [item.id for item in matching(several, "paid", {})] == ["1", "4"]
 
 
 def test_an_event_starts_a_run_for_each_trigger() -> None:
@@ -106,13 +106,13 @@ def change(ledger: Ledger, one: Trigger, changes: Mapping[str, Any]) -> Trigger:
     return asyncio.run(change_trigger(ledger, "default", one.id, changes))
 
 
-def test_a_trigger_that_is_added_is_kept(ledger: Ledger, now: datetime) -> None:
+def test_an_added_trigger_is_stored(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
     assert (added.event, added.graph, added.match, added.active) == ("order.paid", "ship", {"order.kind": "gift"}, True)
     assert asyncio.run(get_trigger(ledger, "default", added.id)) == added
 
 
-def test_they_are_listed_by_event_and_in_parts(ledger: Ledger, now: datetime) -> None:
+def test_triggers_are_listed_by_event_in_pages(ledger: Ledger, now: datetime) -> None:
     first, second = add(ledger, now), add(ledger, now, event="order.sent")
     add(ledger, now, workspace="other")
     assert asyncio.run(list_triggers(ledger, "default")) == [first, second]
@@ -121,7 +121,7 @@ def test_they_are_listed_by_event_and_in_parts(ledger: Ledger, now: datetime) ->
     assert asyncio.run(count_triggers(ledger, "default")) == 2
 
 
-def test_those_of_other_workspaces_are_not_there(ledger: Ledger, now: datetime) -> None:
+def test_records_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime) -> None:
     theirs = add(ledger, now, workspace="other")
     for call in (
         get_trigger(ledger, "default", theirs.id),
@@ -133,16 +133,14 @@ def test_those_of_other_workspaces_are_not_there(ledger: Ledger, now: datetime) 
     assert asyncio.run(get_trigger(ledger, "other", theirs.id)) == theirs
 
 
-def test_changes_keep_the_rest(ledger: Ledger, now: datetime) -> None:
+def test_a_change_keeps_other_fields(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
     assert change(ledger, added, {"active": False}) == replace(added, active=False)
     assert change(ledger, added, {"match": {}}) == replace(added, active=False, match={})
     assert asyncio.run(get_trigger(ledger, "default", added.id)) == replace(added, active=False, match={})
 
 
-def test_a_graph_takes_the_place_of_a_definition_and_the_reverse(
-    ledger: Ledger, ask: Callable[..., Any], now: datetime
-) -> None:
+def test_a_graph_replaces_a_definition_and_the_reverse(ledger: Ledger, ask: Callable[..., Any], now: datetime) -> None:
     stored = StoredDefinition(
         id="def_1", workspace_id="default", name="send", version="1", kind="steps", digest="d", created_at=now
     )
@@ -156,7 +154,7 @@ def test_a_graph_takes_the_place_of_a_definition_and_the_reverse(
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"event": ""}, "1 to 200 characters"),
         ({"match": []}, "must be an object"),
@@ -168,15 +166,15 @@ def test_a_graph_takes_the_place_of_a_definition_and_the_reverse(
         ({"evnt": "x"}, "Did you mean 'event'"),
     ],
 )
-def test_what_no_trigger_can_be(ledger: Ledger, now: datetime, changes: Mapping[str, Any], told: str) -> None:
+def test_invalid_triggers_are_refused(ledger: Ledger, now: datetime, changes: Mapping[str, Any], message: str) -> None:
     added = add(ledger, now)
     with pytest.raises(InvalidRequest) as caught:
         change(ledger, added, changes)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert asyncio.run(list_triggers(ledger, "default")) == [added]
 
 
-def test_what_is_removed_is_gone(ledger: Ledger, now: datetime) -> None:
+def test_removed_records_are_not_found(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
     asyncio.run(remove_trigger(ledger, "default", added.id))
     assert asyncio.run(list_triggers(ledger, "default")) == []

@@ -1,4 +1,4 @@
-"""Cron expressions: when they are due, and what is told of those that mean nothing."""
+"""Cron expressions: due times, and errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def at(text: str) -> datetime:
 
 
 def due(cron: str, timezone: str, after: str, count: int) -> list[str]:
-    return [f"{one:%d %H:%M}" for one in islice(times(cron, timezone, at(after)), count)]
+    return [f"{item:%d %H:%M}" for item in islice(times(cron, timezone, at(after)), count)]
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_times(cron: str, timezone: str, after: str, expected: list[str]) -> Non
 
 
 def test_a_time_is_after_the_instant_and_in_utc() -> None:
-    found = next_time("* * * * *", "Europe/Berlin", at("2026-03-02T12:00"))
-    assert found == at("2026-03-02T12:01")
-    assert found is not None
-    assert found.tzinfo is UTC
+    result = next_time("* * * * *", "Europe/Berlin", at("2026-03-02T12:00"))
+    assert result == at("2026-03-02T12:01")
+    assert result is not None
+    assert result.tzinfo is UTC
 
 
 def test_seconds_and_fractions_do_not_matter() -> None:
@@ -72,7 +72,7 @@ def test_seconds_and_fractions_do_not_matter() -> None:
     assert next_time("0 12 * * *", "UTC", at("2026-03-02T12:00:00.000001")) == at("2026-03-03T12:00")
 
 
-def test_what_is_never_due_has_no_time() -> None:
+def test_an_expression_that_is_never_due_has_no_time() -> None:
     assert next_time("0 0 */29 2 MON#5", "UTC", at("2026-01-01T00:00")) is None
 
 
@@ -89,36 +89,36 @@ OFFSETS = st.integers(-7200, 7200)
 
 @given(cron=FIELDS, zone=st.sampled_from(ZONES), change=NEAR_CHANGES, offset=OFFSETS, between=st.floats(0, 0.999))
 @settings(deadline=None)
-def test_times_grow_and_can_be_taken_up_anywhere(
+def test_times_increase_and_can_be_continued_anywhere(
     cron: str, zone: str, change: str, offset: int, between: float
 ) -> None:
     """What is due does not depend on when it was asked."""
-    found = list(islice(times(cron, zone, at(change) + timedelta(seconds=offset)), 8))
-    for one, other in pairwise(found):
+    result = list(islice(times(cron, zone, at(change) + timedelta(seconds=offset)), 8))
+    for one, other in pairwise(result):
         assert one < other
         assert next_time(cron, zone, one + (other - one) * between) == other
 
 
-@given(cron=FIELDS, zone=st.sampled_from(ZONES), change=NEAR_CHANGES, days=st.integers(0, 9), most=st.integers(1, 30))
+@given(cron=FIELDS, zone=st.sampled_from(ZONES), change=NEAR_CHANGES, days=st.integers(0, 9), limit=st.integers(1, 30))
 @settings(deadline=None, max_examples=examples(60))
-def test_the_last_times_are_those_at_the_end_of_all(cron: str, zone: str, change: str, days: int, most: int) -> None:
+def test_the_last_times_are_the_end_of_all_times(cron: str, zone: str, change: str, days: int, limit: int) -> None:
     since, until = at(change) - timedelta(days=days), at(change) + timedelta(hours=5)
     every: list[datetime] = []
     for one in times(cron, zone, since):
         if one > until:
             break
         every.append(one)
-    assert last_times(cron, zone, since=since, until=until, most=most) == every[-most:]
+    assert last_times(cron, zone, since=since, until=until, limit=limit) == every[-limit:]
 
 
-def test_years_away_are_no_long_search() -> None:
+def test_a_downtime_of_years_does_not_slow_the_search() -> None:
     since, until = at("1996-01-01T00:00"), at("2026-01-01T00:00")
-    found = last_times("* * * * *", "Europe/Berlin", since=since, until=until, most=100)
-    assert found == [until - timedelta(minutes=99 - place) for place in range(100)]
+    result = last_times("* * * * *", "Europe/Berlin", since=since, until=until, limit=100)
+    assert result == [until - timedelta(minutes=99 - place) for place in range(100)]
 
 
 @pytest.mark.parametrize(
-    ("cron", "told"),
+    ("cron", "message"),
     [
         ("0 25 * * *", "its hour is '25', and may be 0 to 23"),
         ("61 * * * *", "its minute is '61'"),
@@ -140,36 +140,36 @@ def test_years_away_are_no_long_search() -> None:
         (None, "must be a string"),
     ],
 )
-def test_a_wrong_expression_is_told_by_its_field(cron: object, told: str) -> None:
+def test_an_error_names_the_invalid_field(cron: object, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_cron(cron)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @given(st.text(alphabet="0123456789*/,-#LWMON ²", max_size=40))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_text_is_accepted_or_refused(text: str) -> None:
     try:
         read_cron(text)
     except InvalidRequest:
         return
-    found = next_time(text, "Europe/Berlin", at(SPRING))
-    assert found is None or found > at(SPRING)
+    result = next_time(text, "Europe/Berlin", at(SPRING))
+    assert result is None or result > at(SPRING)
 
 
 @pytest.mark.parametrize(
     "name", ["europe/berlin", "../etc/passwd", "/etc/passwd", "Europe", "tzdata.zi", "\ud800", "", 1]
 )
-def test_a_wrong_time_zone_is_refused(name: object) -> None:
+def test_an_unknown_time_zone_is_refused(name: object) -> None:
     with pytest.raises(InvalidRequest):
         zone_of(name)
 
 
-def test_a_slip_in_a_time_zone_is_guessed() -> None:
+def test_a_similar_time_zone_is_suggested() -> None:
     with pytest.raises(InvalidRequest, match="Did you mean 'Europe/Berlin'"):
         zone_of("Europe/Berln")
 
 
-def test_without_the_library_it_says_what_to_install() -> None:
+def test_without_the_library_the_extra_is_named() -> None:
     program = (
         "import sys; sys.modules['cronsim'] = None\n"
         "from statewright.service.schedules.cron import read_cron\n"

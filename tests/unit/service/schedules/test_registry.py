@@ -1,4 +1,4 @@
-"""The schedules of a workspace, made and changed; those of others are not there."""
+"""The schedules of a workspace: creation, changes and removal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def define(ledger: Ledger, now: datetime, workspace: str) -> None:
     asyncio.run(write())
 
 
-def test_a_schedule_that_is_added_knows_its_next_time(ledger: Ledger, now: datetime) -> None:
+def test_an_added_schedule_has_its_next_time(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
     assert added.next_at == now + timedelta(hours=6)
     assert (added.graph, added.definition_id, added.input) == ("report", None, {"n": [1]})
@@ -62,7 +62,7 @@ def test_a_schedule_that_is_added_knows_its_next_time(ledger: Ledger, now: datet
     assert get(ledger, added) == added
 
 
-def test_one_that_is_added_paused_has_no_next_time(ledger: Ledger, now: datetime) -> None:
+def test_a_schedule_added_paused_has_no_next_time(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now, paused=True)
     assert added.next_at is None
     assert asyncio.run(resume_schedule(ledger, "default", added.id, now)).next_at == now + timedelta(hours=6)
@@ -75,28 +75,28 @@ def test_names_are_unique_in_a_workspace(ledger: Ledger, now: datetime) -> None:
         add(ledger, now)
 
 
-def test_they_are_listed_by_name_and_in_parts(ledger: Ledger, now: datetime) -> None:
+def test_schedules_are_listed_by_name_in_pages(ledger: Ledger, now: datetime) -> None:
     for name in ("c", "a", "b"):
         add(ledger, now, name=name)
     add(ledger, now, workspace="other")
-    assert [one.name for one in asyncio.run(list_schedules(ledger, "default"))] == ["a", "b", "c"]
-    assert [one.name for one in asyncio.run(list_schedules(ledger, "default", limit=1, offset=1))] == ["b"]
+    assert [schedule.name for schedule in asyncio.run(list_schedules(ledger, "default"))] == ["a", "b", "c"]
+    assert [schedule.name for schedule in asyncio.run(list_schedules(ledger, "default", limit=1, offset=1))] == ["b"]
     assert asyncio.run(count_schedules(ledger, "default")) == 3
 
 
-@pytest.mark.parametrize("identity", ["sch_none", "", "\x00"])
-def test_what_is_not_there_is_not_found(ledger: Ledger, now: datetime, identity: str) -> None:
+@pytest.mark.parametrize("record_id", ["sch_none", "", "\x00"])
+def test_missing_records_are_not_found(ledger: Ledger, now: datetime, record_id: str) -> None:
     for call in (
-        get_schedule(ledger, "default", identity),
-        change_schedule(ledger, "default", identity, {"name": "x"}, now),
-        pause_schedule(ledger, "default", identity, now),
-        remove_schedule(ledger, "default", identity),
+        get_schedule(ledger, "default", record_id),
+        change_schedule(ledger, "default", record_id, {"name": "x"}, now),
+        pause_schedule(ledger, "default", record_id, now),
+        remove_schedule(ledger, "default", record_id),
     ):
         with pytest.raises(NotFound):
             asyncio.run(call)
 
 
-def test_those_of_other_workspaces_are_not_there(ledger: Ledger, now: datetime) -> None:
+def test_records_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime) -> None:
     theirs = add(ledger, now, workspace="other")
     for call in (
         get_schedule(ledger, "default", theirs.id),
@@ -108,7 +108,7 @@ def test_those_of_other_workspaces_are_not_there(ledger: Ledger, now: datetime) 
     assert get(ledger, theirs, "other") == theirs
 
 
-def test_changes_keep_the_rest(ledger: Ledger, now: datetime) -> None:
+def test_a_change_keeps_other_fields(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
     later = now + timedelta(days=3)
     changed = change(ledger, added, {"overlap": "allow", "name": "evening", "input": None}, later)
@@ -119,13 +119,13 @@ def test_changes_keep_the_rest(ledger: Ledger, now: datetime) -> None:
 @pytest.mark.parametrize(
     ("changes", "hours"), [({"cron": "0 15 * * *"}, 3), ({"timezone": "Europe/Berlin"}, 5), ({"timezone": "UTC"}, 6)]
 )
-def test_another_time_is_another_next_time(
+def test_a_changed_cron_expression_changes_the_next_time(
     ledger: Ledger, now: datetime, changes: Mapping[str, str], hours: int
 ) -> None:
     assert change(ledger, add(ledger, now), changes, now).next_at == now + timedelta(hours=hours)
 
 
-def test_a_pause_ends_with_the_first_time_after_it(ledger: Ledger, now: datetime) -> None:
+def test_a_resumed_schedule_has_the_first_time_after_the_pause(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
     paused = asyncio.run(pause_schedule(ledger, "default", added.id, now))
     assert (paused.paused, paused.next_at) == (True, None)
@@ -134,13 +134,13 @@ def test_a_pause_ends_with_the_first_time_after_it(ledger: Ledger, now: datetime
     assert resumed.next_at == later + timedelta(hours=6)
 
 
-def test_resuming_what_goes_on_changes_nothing(ledger: Ledger, now: datetime) -> None:
+def test_resuming_an_active_schedule_changes_nothing(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
     late = now + timedelta(days=2)
     assert asyncio.run(resume_schedule(ledger, "default", added.id, late)).next_at == added.next_at
 
 
-def test_a_definition_gives_the_name_of_its_graph(ledger: Ledger, now: datetime) -> None:
+def test_a_schedule_of_a_definition_has_the_name_of_its_graph(ledger: Ledger, now: datetime) -> None:
     define(ledger, now, "default")
     added = add(ledger, now, graph=None, definition_id="def_1")
     assert (added.graph, added.definition_id) == ("outreach", "def_1")
@@ -151,12 +151,12 @@ def test_a_definition_gives_the_name_of_its_graph(ledger: Ledger, now: datetime)
     assert (again.graph, again.definition_id) == ("outreach", "def_1")
 
 
-def test_what_the_project_serves_may_be_meant_by_its_version(ledger: Ledger, now: datetime) -> None:
+def test_served_graphs_can_be_named_by_their_version(ledger: Ledger, now: datetime) -> None:
     define(ledger, now, "")
     assert add(ledger, now, graph=None, definition_id="def_1").definition_id == "def_1"
 
 
-def test_definitions_of_others_are_not_there(ledger: Ledger, now: datetime) -> None:
+def test_definitions_of_other_workspaces_cannot_be_scheduled(ledger: Ledger, now: datetime) -> None:
     define(ledger, now, "other")
     with pytest.raises(NotFound, match="no definition 'def_1'"):
         add(ledger, now, graph=None, definition_id="def_1")
@@ -168,13 +168,13 @@ def test_either_a_graph_or_a_definition_is_run(ledger: Ledger, now: datetime, ta
         add(ledger, now, **target)
 
 
-def test_what_is_never_due_is_refused(ledger: Ledger, now: datetime) -> None:
+def test_an_expression_that_is_never_due_is_refused(ledger: Ledger, now: datetime) -> None:
     with pytest.raises(InvalidRequest, match="not due"):
         add(ledger, now, cron="0 0 */29 2 MON#5")
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"crn": "x"}, "Did you mean 'cron'"),
         ({"id": "x"}, "no field 'id'"),
@@ -183,11 +183,13 @@ def test_what_is_never_due_is_refused(ledger: Ledger, now: datetime) -> None:
         ({"graph": "g", "definition_id": "d"}, "not both"),
     ],
 )
-def test_a_wrong_change_changes_nothing(ledger: Ledger, now: datetime, changes: Mapping[str, Any], told: str) -> None:
+def test_an_invalid_change_changes_nothing(
+    ledger: Ledger, now: datetime, changes: Mapping[str, Any], message: str
+) -> None:
     added = add(ledger, now)
     with pytest.raises(InvalidRequest) as caught:
         change(ledger, added, changes, now)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert get(ledger, added) == added
 
 
@@ -198,7 +200,7 @@ def test_a_change_to_a_name_in_use_is_refused(ledger: Ledger, now: datetime) -> 
         change(ledger, other, {"name": "daily"}, now)
 
 
-def test_changes_at_the_same_moment_are_all_made(ledger: Ledger, now: datetime) -> None:
+def test_concurrent_changes_are_all_made(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
 
     async def all_at_once() -> None:
@@ -209,11 +211,11 @@ def test_changes_at_the_same_moment_are_all_made(ledger: Ledger, now: datetime) 
         )
 
     asyncio.run(all_at_once())
-    found = get(ledger, added)
-    assert (found.overlap, found.catch_up, found.paused, found.version) == ("allow", "all", True, 4)
+    result = get(ledger, added)
+    assert (result.overlap, result.catch_up, result.paused, result.version) == ("allow", "all", True, 4)
 
 
-def test_what_is_removed_is_gone(ledger: Ledger, now: datetime) -> None:
+def test_removed_records_are_not_found(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
     asyncio.run(remove_schedule(ledger, "default", added.id))
     assert asyncio.run(list_schedules(ledger, "default")) == []

@@ -1,4 +1,4 @@
-"""Schedules that are asked for: what none can be."""
+"""Validation of requested schedules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GOOD = NewSchedule(name="nightly", cron="0 2 * * *", graph="report", timezone="E
 
 @pytest.mark.parametrize("overlap", ["skip", "enqueue", "allow", "cancel"])
 @pytest.mark.parametrize("catch_up", ["none", "last", "all"])
-def test_every_policy_can_be_asked_for_and_no_other(overlap: str, catch_up: str) -> None:
+def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
     asked = replace(GOOD, overlap=overlap, catch_up=catch_up)
     check_schedule(asked)
     for field in ("overlap", "catch_up"):
@@ -24,7 +24,7 @@ def test_every_policy_can_be_asked_for_and_no_other(overlap: str, catch_up: str)
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "message"),
     [
         ("name", "", "1 to 200 characters"),
         ("name", "x" * 201, "1 to 200 characters"),
@@ -43,7 +43,7 @@ def test_every_policy_can_be_asked_for_and_no_other(overlap: str, catch_up: str)
         ("metadata", {"scheduledFor": "x"}, "cannot hold 'scheduledFor'"),
     ],
 )
-def test_what_no_schedule_can_be(field: str, value: Any, told: str) -> None:
+def test_invalid_schedules_are_refused(field: str, value: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check_schedule(replace(GOOD, **{field: value}))
-    assert told in str(caught.value)
+    assert message in str(caught.value)

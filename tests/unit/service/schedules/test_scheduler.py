@@ -1,4 +1,4 @@
-"""The scheduler: each time gives one run, whoever looks and whoever dies, and what does not start is told."""
+"""The scheduler starts one run for each time, also with concurrent processes and crashes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def world(ledger: Ledger, new_run: Runs, now: datetime) -> World:
 # -- what is started
 
 
-def test_what_is_due_is_started(world: World) -> None:
+def test_due_runs_are_started(world: World) -> None:
     schedule = world.add(input={"n": 1}, tags=["nightly"], metadata={"team": "ops"})
     assert world.sweep(HOUR / 2) == schedule.next_at
     assert world.runs() == []
@@ -149,7 +149,7 @@ def test_a_version_is_started_by_its_id(world: World) -> None:
     assert (world.wanted[0].graph, world.wanted[0].definition_id) == (None, "def_1")
 
 
-def test_nothing_is_next_where_nothing_waits(world: World) -> None:
+def test_there_is_no_next_time_without_schedules(world: World) -> None:
     assert world.sweep() is None
     world.add(paused=True)
     assert world.sweep() is None
@@ -170,7 +170,7 @@ def test_many_that_are_due_at_once_are_all_started(world: World) -> None:
     assert len(world.runs()) == 130
 
 
-def test_a_pause_makes_no_burst(world: World) -> None:
+def test_missed_times_of_a_pause_are_not_caught_up(world: World) -> None:
     schedule = world.add(catch_up="all", overlap="allow")
     asyncio.run(pause_schedule(world.ledger, "default", schedule.id, world.clock.now()))
     world.sweep(50 * HOUR)
@@ -181,7 +181,7 @@ def test_a_pause_makes_no_burst(world: World) -> None:
     assert len(world.runs()) == 1
 
 
-def test_what_is_removed_starts_nothing(world: World) -> None:
+def test_a_removed_schedule_starts_nothing(world: World) -> None:
     schedule = world.add()
     asyncio.run(remove_schedule(world.ledger, "default", schedule.id))
     world.sweep()
@@ -195,10 +195,10 @@ def test_what_is_removed_starts_nothing(world: World) -> None:
     ("catch_up", "expected"),
     [("none", []), ("last", ["15:00"]), ("all", ["13:00", "14:00", "15:00"])],
 )
-def test_what_was_missed_is_caught_up_as_asked(world: World, catch_up: str, expected: list[str]) -> None:
+def test_missed_times_are_caught_up_as_configured(world: World, catch_up: str, expected: list[str]) -> None:
     world.add(catch_up=catch_up, overlap="allow")
     assert world.sweep(3.5 * HOUR) == world.clock.now() + HOUR / 2
-    assert world.started() == [f"2026-03-02T{one}:00Z" for one in expected]
+    assert world.started() == [f"2026-03-02T{item}:00Z" for item in expected]
 
 
 def test_at_most_a_hundred_are_caught_up(world: World) -> None:
@@ -207,7 +207,7 @@ def test_at_most_a_hundred_are_caught_up(world: World) -> None:
     assert len(world.runs()) == 100
 
 
-def test_in_the_hour_that_comes_twice_a_daily_run_comes_once(ledger: Ledger, new_run: Runs, now: datetime) -> None:
+def test_a_daily_run_starts_once_in_a_repeated_hour(ledger: Ledger, new_run: Runs, now: datetime) -> None:
     world = World(ledger, new_run, now.replace(month=10, day=24, hour=20))
     world.add(cron="30 2 * * *", timezone="Europe/Berlin")
     for _ in range(10):
@@ -218,7 +218,7 @@ def test_in_the_hour_that_comes_twice_a_daily_run_comes_once(ledger: Ledger, new
 # -- beside runs that have not ended
 
 
-def test_a_run_that_has_not_ended_lets_the_next_be_skipped(world: World) -> None:
+def test_an_unfinished_run_skips_the_next(world: World) -> None:
     world.add(overlap="skip")
     world.sweep()
     first = world.schedule().last_run_id
@@ -229,19 +229,19 @@ def test_a_run_that_has_not_ended_lets_the_next_be_skipped(world: World) -> None
     assert len(world.runs()) == 2
 
 
-def test_enqueued_runs_stand_in_the_queue_of_their_schedule(world: World) -> None:
+def test_enqueued_runs_have_the_queue_of_their_schedule(world: World) -> None:
     schedule = world.add(overlap="enqueue")
     world.sweep()
     world.sweep()
-    assert [one.queue for one in world.wanted] == [f"schedule:{schedule.id}"] * 2
+    assert [item.queue for item in world.wanted] == [f"schedule:{schedule.id}"] * 2
     assert len(world.runs()) == 2
 
 
-def test_runs_that_are_allowed_beside_each_other_stand_in_no_queue(world: World) -> None:
+def test_overlapping_runs_have_no_queue(world: World) -> None:
     world.add(overlap="allow")
     world.sweep()
     world.sweep()
-    assert [one.queue for one in world.wanted] == [None, None]
+    assert [item.queue for item in world.wanted] == [None, None]
 
 
 def test_the_last_run_is_cancelled_for_the_next(world: World) -> None:
@@ -253,7 +253,7 @@ def test_the_last_run_is_cancelled_for_the_next(world: World) -> None:
     assert [run.status for run in world.runs()] == [RunStatus.CANCELLED, RunStatus.PENDING]
 
 
-def test_a_run_that_ends_while_it_is_cancelled_is_no_obstacle(world: World) -> None:
+def test_a_run_that_ends_while_it_is_cancelled_does_not_block_the_next(world: World) -> None:
     world.add(overlap="cancel")
     world.sweep()
 
@@ -268,7 +268,7 @@ def test_a_run_that_ends_while_it_is_cancelled_is_no_obstacle(world: World) -> N
     assert world.cancelled == []
 
 
-def test_a_run_that_cannot_be_started_ends_no_other(world: World) -> None:
+def test_a_run_that_cannot_start_cancels_no_other(world: World) -> None:
     world.add(overlap="cancel")
     world.sweep()
     world.failure = NotFound("There is no graph 'report'.")
@@ -286,7 +286,7 @@ def test_a_run_that_cannot_be_started_ends_no_other(world: World) -> None:
 
 
 @pytest.mark.parametrize("overlap", ["skip", "cancel"])
-def test_a_last_run_that_was_forgotten_is_no_obstacle(world: World, overlap: str) -> None:
+def test_a_deleted_last_run_does_not_block_the_next(world: World, overlap: str) -> None:
     world.add(overlap=overlap)
     world.sweep()
     gone = where(id=world.schedule().last_run_id)
@@ -298,7 +298,9 @@ def test_a_last_run_that_was_forgotten_is_no_obstacle(world: World, overlap: str
 # -- what goes wrong
 
 
-def test_a_run_that_cannot_start_is_told_and_the_next_is_tried(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_cannot_start_is_logged_and_the_next_is_tried(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     schedule = world.add()
     world.failure = NotFound("There is no graph 'report'.")
     with caplog.at_level(logging.WARNING, logger="statewright.service"):
@@ -312,7 +314,7 @@ def test_a_run_that_cannot_start_is_told_and_the_next_is_tried(world: World, cap
     assert world.started() == ["2026-03-02T14:00:00Z"]
 
 
-def test_one_that_cannot_start_holds_up_no_other(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_schedule_that_cannot_start_does_not_delay_others(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.add(name="broken", graph="gone")
     world.add(name="sound")
     prepare = world.prepare
@@ -328,7 +330,7 @@ def test_one_that_cannot_start_holds_up_no_other(world: World, caplog: pytest.Lo
     assert "a bug" in caplog.text
 
 
-def test_a_ledger_that_cannot_be_reached_costs_no_run(world: World) -> None:
+def test_no_run_is_lost_while_the_ledger_is_unavailable(world: World) -> None:
     world.add()
     world.failure = StorageUnavailable("gone for a while")
     with pytest.raises(StorageUnavailable):
@@ -338,7 +340,7 @@ def test_a_ledger_that_cannot_be_reached_costs_no_run(world: World) -> None:
     assert world.started() == ["2026-03-02T13:00:00Z"]
 
 
-def test_a_run_of_the_same_key_is_not_started_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_with_the_same_key_is_not_started_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
     schedule = world.add()
     world.sweep()
     back = {"next_at": schedule.next_at}
@@ -349,7 +351,7 @@ def test_a_run_of_the_same_key_is_not_started_again(world: World, caplog: pytest
     assert caplog.records == []
 
 
-def test_a_conflict_in_what_starts_the_run_is_tried_again(world: World) -> None:
+def test_a_conflict_at_the_start_is_retried(world: World) -> None:
     world.add()
     prepare, tries = world.prepare, []
 
@@ -364,7 +366,7 @@ def test_a_conflict_in_what_starts_the_run_is_tried_again(world: World) -> None:
     assert [run.id for run in world.runs()] == [tries[2]]
 
 
-def test_a_conflict_that_stays_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_permanent_conflict_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.add()
 
     async def in_vain(workspace_id: str, wanted: StartRun, now: datetime) -> tuple[Run, Sequence[Change]]:
@@ -375,9 +377,7 @@ def test_a_conflict_that_stays_is_told(world: World, caplog: pytest.LogCaptureFi
     assert len(caplog.records) == 1
 
 
-def test_a_schedule_that_cannot_be_read_any_more_is_looked_at_later(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_invalid_schedule_is_checked_again_later(world: World, caplog: pytest.LogCaptureFixture) -> None:
     schedule = world.add()
     ask(lambda: world.ledger.write([Update(Schedule, schedule.id, {"timezone": "Mars/Base"})]))
     assert world.sweep() == world.clock.now() + HOUR
@@ -387,13 +387,13 @@ def test_a_schedule_that_cannot_be_read_any_more_is_looked_at_later(
 # -- several at once
 
 
-def test_two_schedulers_at_once_start_one_run_for_each_time(world: World) -> None:
+def test_concurrent_schedulers_start_one_run_for_each_time(world: World) -> None:
     world.add(catch_up="all", overlap="allow")
     other = world.another()
     world.clock.advance(20.5 * HOUR)
 
     async def both() -> None:
-        await asyncio.gather(*(one.sweep(world.clock.now()) for one in (world.scheduler, other) * 3))
+        await asyncio.gather(*(item.sweep(world.clock.now()) for item in (world.scheduler, other) * 3))
 
     asyncio.run(both())
     while (again := world.sweep(timedelta(0))) is not None and again <= world.clock.now():
@@ -402,7 +402,7 @@ def test_two_schedulers_at_once_start_one_run_for_each_time(world: World) -> Non
     assert sorted(world.started()) == sorted(expected)
 
 
-def test_two_threads_at_once_start_one_run_for_each_time(world: World) -> None:
+def test_concurrent_threads_start_one_run_for_each_time(world: World) -> None:
     for number in range(4):
         world.add(name=f"every-minute-{number}", cron="* * * * *", overlap="allow", catch_up="all")
     begin = world.clock.now()
@@ -477,7 +477,7 @@ def test_a_crash_at_any_write_leaves_one_run_for_each_time(
     assert sorted(world.started()) == sorted([*hours, hours[-1]])
 
 
-def test_each_run_is_told_once_it_is_written(new_run: Runs, now: datetime) -> None:
+def test_on_started_is_called_once_a_run_is_written(new_run: Runs, now: datetime) -> None:
     ledger = InMemoryLedger()
     world = World(ledger, new_run, now)
     world.add()
@@ -491,7 +491,7 @@ def test_each_run_is_told_once_it_is_written(new_run: Runs, now: datetime) -> No
     assert seen == world.runs()
 
 
-def test_the_same_schedule_read_twice_is_taken_once(world: World) -> None:
+def test_a_schedule_read_twice_starts_one_run(world: World) -> None:
     """What was read before another took it is refused as a whole: no run without its schedule, and the reverse."""
     schedule = world.add()
     world.sweep()

@@ -1,4 +1,4 @@
-"""Which runs of a schedule are due, by what was missed and what is to be caught up."""
+"""The due runs of a schedule, with missed times caught up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOURLY = Schedule(
 
 
 def starts(schedule: Schedule, now: datetime) -> list[str]:
-    return [f"{one.at:%H:%M}" for one in turns_of(schedule, now) if one.at is not None]
+    return [f"{item.at:%H:%M}" for item in turns_of(schedule, now) if item.at is not None]
 
 
 def hours(count: float) -> timedelta:
@@ -33,7 +33,7 @@ def test_at_its_time_one_run_is_due() -> None:
 
 
 @pytest.mark.parametrize("schedule", [replace(HOURLY, paused=True), replace(HOURLY, next_at=None)])
-def test_what_is_paused_or_over_is_not_due(schedule: Schedule) -> None:
+def test_paused_and_ended_schedules_are_not_due(schedule: Schedule) -> None:
     assert turns_of(schedule, NOON + hours(5)) == []
 
 
@@ -51,23 +51,23 @@ def test_what_is_paused_or_over_is_not_due(schedule: Schedule) -> None:
         ("all", hours(3.5), ["12:00", "13:00", "14:00", "15:00"]),
     ],
 )
-def test_what_was_missed_is_caught_up_as_asked(catch_up: str, late: timedelta, expected: list[str]) -> None:
+def test_missed_times_are_caught_up_as_configured(catch_up: str, late: timedelta, expected: list[str]) -> None:
     schedule = replace(HOURLY, catch_up=catch_up)
     assert starts(schedule, NOON + late) == expected
     assert turns_of(schedule, NOON + late)[-1].next_at == NOON + hours(late // hours(1) + 1)
 
 
-def test_of_many_missed_the_last_hundred_are_caught_up() -> None:
+def test_the_last_hundred_missed_times_are_caught_up() -> None:
     turns = turns_of(replace(HOURLY, catch_up="all"), NOON + hours(1000.5))
-    assert [one.at for one in turns] == [NOON + hours(count) for count in range(901, 1001)]
+    assert [turn.at for turn in turns] == [NOON + hours(count) for count in range(901, 1001)]
 
 
 def test_each_turn_leads_to_the_next() -> None:
     turns = turns_of(replace(HOURLY, catch_up="all"), NOON + hours(2.5))
-    assert [one.next_at for one in turns] == [NOON + hours(1), NOON + hours(2), NOON + hours(3)]
+    assert [turn.next_at for turn in turns] == [NOON + hours(1), NOON + hours(2), NOON + hours(3)]
 
 
-def test_a_time_that_is_none_any_more_is_passed_over() -> None:
+def test_a_time_that_is_no_longer_due_is_skipped() -> None:
     """The rules of its time zone have changed since it was noted."""
     moved = replace(HOURLY, next_at=NOON + timedelta(minutes=30))
     assert turns_of(moved, NOON + timedelta(minutes=31)) == [Turn(None, NOON + hours(1))]

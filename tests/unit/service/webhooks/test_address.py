@@ -1,4 +1,4 @@
-"""URLs of webhooks: which are refused, and that a refusal says why without telling of the network."""
+"""URLs of webhooks: refused ones, with errors that reveal nothing of the network."""
 
 from __future__ import annotations
 
@@ -112,19 +112,19 @@ def test_hostile_urls_are_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", OPEN)
-def test_others_are_taken_as_they_are_written(url: str) -> None:
+def test_valid_urls_are_parsed(url: str) -> None:
     asyncio.run(check_url(url, SETTINGS))
     parsed = read_url(url, SETTINGS)
     assert (parsed.host, parsed.port, parsed.target) == OPEN[url]
 
 
-def test_the_host_stands_in_its_header_as_it_is_written() -> None:
+def test_the_host_header_is_the_host_as_written() -> None:
     assert read_url("https://[2606:4700::1111]:8443/").authority == "[2606:4700::1111]:8443"
     assert read_url("https://hooks.example.com:443/").authority == "hooks.example.com"
 
 
 @pytest.mark.parametrize("host", ["inside", "mixed", "six", "mapped"])
-def test_a_refusal_does_not_tell_the_addresses_of_a_network(host: str) -> None:
+def test_a_refusal_does_not_reveal_addresses(host: str) -> None:
     assert refusal(f"https://{host}.example.com/") == (
         f"The URL of a webhook has the host '{host}.example.com', which leads to an address that is not public."
     )
@@ -150,7 +150,7 @@ def test_a_refusal_says_what_to_do() -> None:
         ("inside.example.com:8080", "http://INSIDE.example.com:8080/"),
     ],
 )
-def test_hosts_that_are_allowed_may_be_anywhere(allowed: str, url: str) -> None:
+def test_allowed_hosts_may_have_any_address(allowed: str, url: str) -> None:
     asyncio.run(check_url(url, WebhookSettings(allow_hosts=[allowed], resolve=_like_the_system)))
     with pytest.raises(InvalidRequest):
         asyncio.run(check_url(url, WebhookSettings(allow_hosts=["other.example"], resolve=_like_the_system)))
@@ -171,11 +171,11 @@ async def _like_the_system(host: str, port: int) -> Sequence[str]:
         "http://127.0.0.1:80#x",
     ],
 )
-def test_nothing_but_the_host_that_is_allowed_is_allowed(url: str) -> None:
+def test_allowing_a_host_allows_no_other(url: str) -> None:
     refusal(url, WebhookSettings(allow_hosts=["127.0.0.1:80"], resolve=resolve))
 
 
-def test_private_networks_can_be_allowed_and_nothing_else_is_by_that() -> None:
+def test_allowing_private_networks_allows_nothing_else() -> None:
     settings = WebhookSettings(allow_private=True, resolve=resolve)
     for url in (
         "https://inside.example.com/",
@@ -197,12 +197,12 @@ def test_plain_http_can_be_allowed() -> None:
     refusal("http://inside.example.com/", settings)
 
 
-def test_of_many_addresses_the_first_are_tried_and_all_are_checked() -> None:
+def test_all_addresses_are_checked_and_the_first_are_tried() -> None:
     target = read_url("https://many.example.com/", SETTINGS)
     assert asyncio.run(find_addresses(target, SETTINGS)) == ["93.184.216.1", "93.184.216.2", "93.184.216.3"]
 
 
-def test_an_address_is_not_looked_up() -> None:
+def test_an_address_is_not_resolved() -> None:
     async def nobody(host: str, port: int) -> Sequence[str]:
         raise AssertionError(host)
 

@@ -1,4 +1,4 @@
-"""The deliverer, with receivers from a script and a clock that stands still."""
+"""The deliverer, with scripted receivers and a fake clock."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ class House:
         run = Run(id="run_1", workspace_id="a", graph="g", thread_id="t", created_at=now, updated_at=now)
         self.ledger.write([Insert(run), Insert(self.webhook("whk_1"))])
 
-    def webhook(self, identity: str) -> Webhook:
+    def webhook(self, record_id: str) -> Webhook:
         now = self.clock.now()
-        return Webhook(id=identity, workspace_id="a", url="https://a.example/", secret="whsec_1", created_at=now)
+        return Webhook(id=record_id, workspace_id="a", url="https://a.example/", secret="whsec_1", created_at=now)
 
     def announce(self, count: int = 1) -> None:
         told = Announce("a", "workflow.completed", {"n": 1}, self.clock.now(), "run_1")
@@ -88,9 +88,9 @@ class House:
         return self.ledger.find(Delivery)
 
     def kept(self) -> Webhook:
-        found = self.ledger.get(Webhook, "whk_1")
-        assert found is not None
-        return found
+        result = self.ledger.get(Webhook, "whk_1")
+        assert result is not None
+        return result
 
     def sweep(self) -> float | None:
         """Seconds until the deliverer wants to be called again."""
@@ -98,20 +98,20 @@ class House:
         return None if due is None else (due - self.clock.now()).total_seconds()
 
     def events(self) -> list[str]:
-        return [one.type for one in self.ledger.events("run_1")]
+        return [event.type for event in self.ledger.events("run_1")]
 
 
 def test_without_deliveries_nothing_is_to_be_done() -> None:
     assert House(Receiver()).sweep() is None
 
 
-def test_what_is_due_is_sent_once() -> None:
+def test_due_messages_are_sent_once() -> None:
     receiver = Receiver()
     house = House(receiver)
     house.announce(20)
     assert house.sweep() is None
     assert house.sweep() is None
-    assert sorted(receiver.received) == [one.id for one in house.deliveries()]
+    assert sorted(receiver.received) == [delivery.id for delivery in house.deliveries()]
     (one, *_) = house.deliveries()
     assert (one.status, one.attempts, one.response_status, one.error) == ("delivered", 1, 200, None)
     assert (one.claim, one.due_at, one.delivered_at) == (None, None, house.clock.now())
@@ -175,7 +175,7 @@ def test_failures_in_a_row_switch_a_webhook_off() -> None:
     assert len(house.deliveries()) == 6  # nobody is told any more
 
 
-def test_410_switches_a_webhook_off_and_what_waits_is_not_sent() -> None:
+def test_a_410_disables_a_webhook_and_drops_its_messages() -> None:
     receiver = Receiver([DOWN, Answer(410, "The receiver answered 410.")])
     house = House(receiver)
     house.announce()
@@ -186,9 +186,9 @@ def test_410_switches_a_webhook_off_and_what_waits_is_not_sent() -> None:
     assert house.kept().disabled_reason == "The receiver answered 410: it is gone."
     exhaust(house)
     assert len(receiver.received) == 2
-    errors = {one.error for one in house.deliveries()}
+    errors = {delivery.error for delivery in house.deliveries()}
     assert errors == {"The webhook is not active.", "The receiver answered 410."}
-    assert {one.status for one in house.deliveries()} == {"failed"}
+    assert {delivery.status for delivery in house.deliveries()} == {"failed"}
 
 
 def test_a_webhook_that_was_removed_gets_nothing() -> None:
@@ -201,7 +201,7 @@ def test_a_webhook_that_was_removed_gets_nothing() -> None:
     assert house.deliveries()[0].error == "The webhook was removed."
 
 
-def test_many_messages_go_side_by_side_within_bounds() -> None:
+def test_messages_are_sent_concurrently_within_limits() -> None:
     receiver = Receiver()
     house = House(receiver, WebhookSettings(at_once=5, at_once_per_webhook=3))
     house.announce(12)
@@ -229,7 +229,7 @@ class SlowForOne(Receiver):
         return await super().__call__(url, body, headers)
 
 
-def test_a_slow_receiver_delays_nobody_else() -> None:
+def test_a_slow_receiver_delays_no_other() -> None:
     async def run() -> None:
         receiver = SlowForOne()
         house = House(receiver, patience=0.01)
@@ -239,16 +239,16 @@ def test_a_slow_receiver_delays_nobody_else() -> None:
         house.ledger.write([Insert(house.webhook("whk_2"))])
         house.ledger.write([Update(Webhook, "whk_1", {"active": False})])
         house.announce(3)
-        while Counter(one.status for one in house.deliveries()) != {"pending": 1, "delivered": 3}:
+        while Counter(delivery.status for delivery in house.deliveries()) != {"pending": 1, "delivered": 3}:
             await house.deliverer.sweep(house.clock.now())
         receiver.open.set()
         await house.deliverer.close()
-        assert Counter(one.status for one in house.deliveries()) == {"delivered": 4}
+        assert Counter(delivery.status for delivery in house.deliveries()) == {"delivered": 4}
 
     asyncio.run(run())
 
 
-def test_a_sweep_leaves_alone_what_an_earlier_one_is_still_sending() -> None:
+def test_a_sweep_does_not_resend_messages_in_flight() -> None:
     async def run() -> None:
         receiver = Receiver(gate=(gate := asyncio.Event()))
         house = House(receiver, WebhookSettings(at_once_per_webhook=2), patience=0.01)
@@ -264,7 +264,7 @@ def test_a_sweep_leaves_alone_what_an_earlier_one_is_still_sending() -> None:
     asyncio.run(run())
 
 
-def test_who_closes_lets_what_is_on_its_way_arrive_and_takes_nothing_more() -> None:
+def test_closing_finishes_requests_in_flight_and_starts_none() -> None:
     async def run() -> None:
         receiver = Receiver(gate=(gate := asyncio.Event()))
         house = House(receiver, WebhookSettings(at_once_per_webhook=2))
@@ -278,8 +278,8 @@ def test_who_closes_lets_what_is_on_its_way_arrive_and_takes_nothing_more() -> N
         gate.set()
         await closing
         assert len(receiver.received) == 2
-        assert Counter(one.status for one in house.deliveries()) == {"delivered": 2, "pending": 8}
-        assert [one.claim for one in house.deliveries()] == [None] * 10
+        assert Counter(delivery.status for delivery in house.deliveries()) == {"delivered": 2, "pending": 8}
+        assert [delivery.claim for delivery in house.deliveries()] == [None] * 10
         await house.deliverer.sweep(house.clock.now())  # and it can begin again
         assert len(receiver.received) == 10
 
@@ -292,9 +292,9 @@ def test_two_processes_send_each_message_once() -> None:
         house = House(receiver)
         others = [Deliverer(house.ledger, house.clock, SETTINGS, post=receiver, patience=PATIENCE) for _ in range(4)]
         house.announce(100)
-        await asyncio.gather(*(one.sweep(house.clock.now()) for one in [house.deliverer, *others]))
+        await asyncio.gather(*(item.sweep(house.clock.now()) for item in [house.deliverer, *others]))
         assert len(receiver.received) == len(set(receiver.received)) == 100
-        assert {one.status for one in house.deliveries()} == {"delivered"}
+        assert {delivery.status for delivery in house.deliveries()} == {"delivered"}
 
     asyncio.run(run())
 
@@ -305,7 +305,7 @@ class FullOnce(InMemoryLedger):
     refused = False
 
     def write(self, changes: Sequence[Change]) -> None:
-        if not self.refused and any("attempts" in one.values for one in changes if isinstance(one, Update)):
+        if not self.refused and any("attempts" in change.values for change in changes if isinstance(change, Update)):
             self.refused = True
             raise StorageUnavailable("The disk is gone for a moment.")
         super().write(changes)
@@ -329,7 +329,7 @@ def test_a_crash_between_sending_and_writing_sends_again() -> None:
     assert house.events() == ["WEBHOOK_DELIVERED"]
 
 
-def test_what_was_sent_too_slowly_is_kept_by_whoever_has_it_now() -> None:
+def test_an_expired_claim_does_not_overwrite_the_outcome_of_another() -> None:
     """A process that was asleep for long must not write over what another one has found."""
 
     async def run() -> None:
@@ -349,7 +349,7 @@ def test_what_was_sent_too_slowly_is_kept_by_whoever_has_it_now() -> None:
     asyncio.run(run())
 
 
-def test_a_run_that_is_gone_loses_no_outcome() -> None:
+def test_outcomes_are_stored_for_deleted_runs() -> None:
     house = House(Receiver())
     house.announce()
     house.ledger.write([Forget("run_1")])

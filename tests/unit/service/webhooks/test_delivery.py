@@ -1,4 +1,4 @@
-"""What a delivery sends, and what follows from an answer."""
+"""The content of deliveries, and the consequences of responses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WEBHOOK = Webhook(id="whk_1", workspace_id="a", url="https://a.example", secret=
 DOWN = Answer(503, "The receiver answered 503.")
 
 
-def test_a_message_is_json_and_signed_for_its_try() -> None:
+def test_a_message_is_json_and_signed_for_each_attempt() -> None:
     body = body_of(DELIVERY)
     assert json.loads(body) == {**BODY, "data": {"näme": "?"}}
     headers = headers_of(DELIVERY, WEBHOOK, body, NOW)
@@ -49,7 +49,7 @@ def test_a_message_is_json_and_signed_for_its_try() -> None:
     assert later["statewright-signature"] != headers["statewright-signature"]
 
 
-def test_pauses_grow_as_documented_with_a_little_more() -> None:
+def test_pauses_grow_as_documented_with_jitter() -> None:
     pauses = (60, 300, 1800, 7200, 21600)
     for attempts, pause in enumerate(pauses):
         outcome = outcome_of(replace(DELIVERY, attempts=attempts), DOWN, NOW, SETTINGS)
@@ -60,25 +60,25 @@ def test_pauses_grow_as_documented_with_a_little_more() -> None:
 
 
 @pytest.mark.parametrize(("asked", "least"), [(None, 60), (5.0, 60), (900.0, 900), (1e9, 86400)])
-def test_a_receiver_that_asks_for_time_is_given_it_within_bounds(asked: float | None, least: float) -> None:
+def test_retry_after_is_honoured_within_limits(asked: float | None, least: float) -> None:
     outcome = outcome_of(DELIVERY, DOWN._replace(retry_after=asked), NOW, SETTINGS)
     assert outcome.due_at is not None
     assert least <= (outcome.due_at - NOW).total_seconds() <= least * 1.1
 
 
-def test_messages_that_failed_together_do_not_come_back_together() -> None:
+def test_messages_that_failed_together_are_not_retried_together() -> None:
     outcomes = [outcome_of(replace(DELIVERY, id=f"dlv_{number}"), DOWN, NOW, SETTINGS) for number in range(100)]
-    assert len({one.due_at for one in outcomes}) > 90
+    assert len({outcome.due_at for outcome in outcomes}) > 90
     assert outcomes == [outcome_of(replace(DELIVERY, id=f"dlv_{n}"), DOWN, NOW, SETTINGS) for n in range(100)]
 
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
-def test_a_good_answer_ends_a_delivery(status: int) -> None:
+def test_a_successful_response_ends_a_delivery(status: int) -> None:
     outcome = outcome_of(DELIVERY, Answer(status), NOW, SETTINGS)
     assert (outcome.status, outcome.due_at) == ("delivered", None)
 
 
-def test_who_is_gone_is_not_asked_again() -> None:
+def test_a_receiver_that_is_gone_is_not_tried_again() -> None:
     outcome = outcome_of(DELIVERY, Answer(410, "The receiver answered 410."), NOW, SETTINGS)
     assert (outcome.status, outcome.gone) == ("failed", True)
 
@@ -87,7 +87,7 @@ def test_a_test_is_sent_once() -> None:
     assert outcome_of(replace(DELIVERY, event_type="webhook.test"), DOWN, NOW, SETTINGS).status == "failed"
 
 
-def test_only_one_of_two_takes_a_delivery_until_its_time_is_up() -> None:
+def test_a_delivery_is_claimed_once_until_the_claim_expires() -> None:
     ledger = InMemoryLedger()
     ledger.write([Insert(DELIVERY)])
     one, two = claim_change(DELIVERY, NOW, SETTINGS), claim_change(DELIVERY, NOW, SETTINGS)
@@ -105,15 +105,15 @@ def test_only_one_of_two_takes_a_delivery_until_its_time_is_up() -> None:
         )
 
 
-def test_the_run_is_told_when_it_is_decided() -> None:
+def test_the_final_outcome_is_an_event_of_the_run() -> None:
     assert event_changes(DELIVERY, outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW) == []
     assert event_changes(replace(DELIVERY, run_id=None), outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW) == []
     (told,) = event_changes(DELIVERY, outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW)
-    assert [(one.type, one.payload["attempts"], one.payload["status"]) for one in told.events] == [
+    assert [(event.type, event.payload["attempts"], event.payload["status"]) for event in told.events] == [
         ("WEBHOOK_DELIVERED", 1, 200)
     ]
     last = replace(DELIVERY, attempts=5)
     (told,) = event_changes(last, outcome_of(last, DOWN, NOW, SETTINGS), NOW)
-    assert [(one.type, one.payload["attempts"], one.payload["error"]) for one in told.events] == [
+    assert [(event.type, event.payload["attempts"], event.payload["error"]) for event in told.events] == [
         ("WEBHOOK_FAILED", 6, DOWN.error)
     ]

@@ -1,4 +1,4 @@
-"""The types of events of which webhooks can be told."""
+"""The event types that webhooks can subscribe to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statewright.errors import InvalidRequest
 from statewright.service.webhooks.registry import EVENT_TYPES, TEST_EVENT, read_event_types
 
 
-def test_types_are_kept_once_and_in_their_order() -> None:
+def test_event_types_are_stored_once_and_in_order() -> None:
     assert read_event_types(["workflow.failed", "workflow.completed", "workflow.failed"]) == [
         "workflow.completed",
         "workflow.failed",
@@ -18,7 +18,7 @@ def test_types_are_kept_once_and_in_their_order() -> None:
 
 
 @pytest.mark.parametrize(("found", "meant"), [("workflow.complete", "workflow.completed"), ("approval.request", "app")])
-def test_a_near_miss_is_told(found: str, meant: str) -> None:
+def test_a_similar_type_is_suggested(found: str, meant: str) -> None:
     with pytest.raises(InvalidRequest, match=f"cannot subscribe to '{found}'. Did you mean '{meant}"):
         read_event_types([found])
 

@@ -1,4 +1,4 @@
-"""One message on its way, as far as it gets without a network. What goes over one is in the integration tests."""
+"""Sending one message, as far as no network is needed; see the integration tests for the rest."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_look_up_counts_as_part_of_the_try() -> None:
     assert answer == Answer(None, "There was no answer within 0.05 s.")
 
 
-def test_a_missing_library_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)  # as Python does for what cannot be imported
     with pytest.raises(InvalidConfig, match=r"pip install 'statewright\[server\]'"):
         post("http://127.0.0.1:9/", ALLOWED)

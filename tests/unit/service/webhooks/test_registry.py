@@ -1,4 +1,4 @@
-"""Webhooks of a workspace: made, listed, changed, removed, tried out."""
+"""Webhooks of a workspace: creation, listing, changes, removal and test messages."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def webhook(ledger: InMemoryLedger) -> Webhook:
 
 
 def kept(ledger: InMemoryLedger, webhook: Webhook) -> Webhook:
-    found = ledger.get(Webhook, webhook.id)
-    assert found is not None
-    return found
+    result = ledger.get(Webhook, webhook.id)
+    assert result is not None
+    return result
 
 
 def test_a_secret_is_shown_once(ledger: InMemoryLedger) -> None:
@@ -69,10 +69,10 @@ def test_a_secret_is_shown_once(ledger: InMemoryLedger) -> None:
         now(get_webhook(ledger, "a", made.webhook.id)),
         now(change_webhook(ledger, "a", made.webhook.id, description="x", now=NOW)).webhook,
     ]
-    assert [made.secret in repr(one) for one in shown] == [False] * 4
+    assert [made.secret in repr(item) for item in shown] == [False] * 4
 
 
-def test_what_was_given_is_kept(webhook: Webhook) -> None:
+def test_requested_fields_are_stored(webhook: Webhook) -> None:
     assert webhook.id.startswith("whk_")
     assert (webhook.url, webhook.events, webhook.description, webhook.active, webhook.created_at) == (
         URL, ["workflow.failed"], "mine", True, NOW,
@@ -88,7 +88,7 @@ def test_what_was_given_is_kept(webhook: Webhook) -> None:
         (URL, [], "x" * 1001),
     ],
 )
-def test_bad_webhooks_are_neither_made_nor_made_of_good_ones(
+def test_invalid_webhooks_are_refused(
     ledger: InMemoryLedger, webhook: Webhook, url: str, events: list[str], description: str
 ) -> None:
     before = kept(ledger, webhook)
@@ -102,7 +102,7 @@ def test_bad_webhooks_are_neither_made_nor_made_of_good_ones(
     assert ledger.find(Webhook) == [before]
 
 
-def test_there_is_a_limit_for_each_workspace(ledger: InMemoryLedger) -> None:
+def test_the_number_of_webhooks_is_limited_for_each_workspace(ledger: InMemoryLedger) -> None:
     for _ in range(3):
         now(add_webhook(ledger, "a", URL, now=NOW, settings=SETTINGS))
     with pytest.raises(RequestConflict, match="has 3 webhooks already"):
@@ -115,13 +115,13 @@ def test_lists_are_the_newest_first_and_paged(ledger: InMemoryLedger) -> None:
         now(add_webhook(ledger, "a", URL, now=NOW + timedelta(seconds=number), settings=SETTINGS)).webhook
         for number in range(3)
     ]
-    found, total = now(list_webhooks(ledger, "a", limit=2, offset=1))
-    assert ([one.id for one in found], total) == ([made[1].id, made[0].id], 3)
+    result, total = now(list_webhooks(ledger, "a", limit=2, offset=1))
+    assert ([item.id for item in result], total) == ([made[1].id, made[0].id], 3)
     assert now(list_webhooks(ledger, "b")) == ([], 0)
 
 
 @pytest.mark.parametrize("workspace", ["b", ""])
-def test_others_find_nothing(ledger: InMemoryLedger, webhook: Webhook, workspace: str) -> None:
+def test_other_workspaces_find_nothing(ledger: InMemoryLedger, webhook: Webhook, workspace: str) -> None:
     for call in (
         get_webhook(ledger, workspace, webhook.id),
         change_webhook(ledger, workspace, webhook.id, active=False, rotate_secret=True, now=NOW),
@@ -136,7 +136,7 @@ def test_others_find_nothing(ledger: InMemoryLedger, webhook: Webhook, workspace
     assert ledger.count(Delivery) == 0
 
 
-def test_what_is_not_given_stays(ledger: InMemoryLedger, webhook: Webhook) -> None:
+def test_fields_that_are_not_given_stay(ledger: InMemoryLedger, webhook: Webhook) -> None:
     before = kept(ledger, webhook)
     assert now(change_webhook(ledger, "a", webhook.id, now=NOW)).secret is None
     assert kept(ledger, webhook) == before
@@ -145,25 +145,27 @@ def test_what_is_not_given_stays(ledger: InMemoryLedger, webhook: Webhook) -> No
     assert (after.events, after.description, after.url, after.active) == ([], "", URL, True)
 
 
-def test_activated_again_a_webhook_has_a_clean_record(ledger: InMemoryLedger, webhook: Webhook) -> None:
+def test_reactivating_a_webhook_resets_its_failures(ledger: InMemoryLedger, webhook: Webhook) -> None:
     ledger.write([Update(Webhook, webhook.id, {"active": False, "failures": 10, "disabled_reason": "410"})])
     again = now(change_webhook(ledger, "a", webhook.id, active=True, now=NOW)).webhook
     assert (again.active, again.failures, again.disabled_reason) == (True, 0, None)
     assert not now(change_webhook(ledger, "a", webhook.id, active=False, now=NOW)).webhook.active
 
 
-def test_a_new_secret_is_shown_and_the_former_one_is_good_for_a_day(ledger: InMemoryLedger, webhook: Webhook) -> None:
+def test_a_rotated_secret_is_returned_and_the_previous_one_is_valid_for_a_day(
+    ledger: InMemoryLedger, webhook: Webhook
+) -> None:
     (former,) = secrets_of(kept(ledger, webhook), NOW)
     drawn = now(change_webhook(ledger, "a", webhook.id, rotate_secret=True, now=NOW)).secret
     assert secrets_of(kept(ledger, webhook), NOW + timedelta(hours=23)) == [drawn, former]
     assert secrets_of(kept(ledger, webhook), NOW + timedelta(hours=24)) == [drawn]
 
 
-def test_a_removed_webhook_takes_its_deliveries_along(ledger: InMemoryLedger, webhook: Webhook) -> None:
+def test_a_webhook_is_removed_with_its_deliveries(ledger: InMemoryLedger, webhook: Webhook) -> None:
     other = now(add_webhook(ledger, "a", URL, now=NOW, settings=SETTINGS)).webhook
     ledger.write([Announce("a", "workflow.failed", {}, NOW)])
     now(remove_webhook(ledger, "a", webhook.id))
-    assert [one.webhook_id for one in ledger.find(Delivery)] == [other.id]
+    assert [delivery.webhook_id for delivery in ledger.find(Delivery)] == [other.id]
     with pytest.raises(NotFound):
         now(remove_webhook(ledger, "a", webhook.id))
 
@@ -173,12 +175,12 @@ def test_deliveries_are_those_of_the_webhook(ledger: InMemoryLedger, webhook: We
     for number in range(3):
         ledger.write([Announce("a", "workflow.failed", {}, NOW + timedelta(seconds=number))])
         ledger.write([Announce("a", "workflow.completed", {}, NOW)])
-    found, total = now(deliveries_of(ledger, "a", webhook.id, limit=2))
-    assert [one.created_at for one in found] == [NOW + timedelta(seconds=2), NOW + timedelta(seconds=1)]
+    result, total = now(deliveries_of(ledger, "a", webhook.id, limit=2))
+    assert [item.created_at for item in result] == [NOW + timedelta(seconds=2), NOW + timedelta(seconds=1)]
     assert total == 3
 
 
-def test_a_test_is_a_delivery_to_this_webhook_alone(ledger: InMemoryLedger, webhook: Webhook) -> None:
+def test_a_test_message_is_sent_to_one_webhook(ledger: InMemoryLedger, webhook: Webhook) -> None:
     now(add_webhook(ledger, "a", URL, now=NOW, settings=SETTINGS))
     made = now(send_test(ledger, "a", webhook.id, now=NOW))
     assert ledger.find(Delivery) == [made]
@@ -188,7 +190,7 @@ def test_a_test_is_a_delivery_to_this_webhook_alone(ledger: InMemoryLedger, webh
     assert (made.webhook_id, made.event_type, made.status, made.due_at) == (webhook.id, "webhook.test", "pending", NOW)
 
 
-def test_a_webhook_that_is_off_is_not_tried(ledger: InMemoryLedger, webhook: Webhook) -> None:
+def test_an_inactive_webhook_is_not_tested(ledger: InMemoryLedger, webhook: Webhook) -> None:
     now(change_webhook(ledger, "a", webhook.id, active=False, now=NOW))
     with pytest.raises(RequestConflict, match="Activate it first"):
         now(send_test(ledger, "a", webhook.id, now=NOW))

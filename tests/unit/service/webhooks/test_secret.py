@@ -1,4 +1,4 @@
-"""Secrets of webhooks, and their replacement."""
+"""Secrets of webhooks, and their rotation."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ SETTINGS = WebhookSettings(rotation=3600)
 WEBHOOK = Webhook(id="w", workspace_id="a", url="https://a.example", secret={"current": "whsec_1"}, created_at=NOW)
 
 
-def test_a_plain_text_is_a_secret_too() -> None:
+def test_a_secret_may_be_a_string() -> None:
     assert secrets_of(replace(WEBHOOK, secret="whsec_0"), NOW) == ["whsec_0"]
 
 
-def test_the_former_secret_is_good_for_a_while() -> None:
+def test_the_previous_secret_is_valid_for_a_while() -> None:
     kept, drawn = rotated_secret(WEBHOOK, NOW, SETTINGS)
     after = replace(WEBHOOK, secret=kept)
     assert secrets_of(after, NOW + timedelta(seconds=3599)) == [drawn, "whsec_1"]
     assert secrets_of(after, NOW + timedelta(seconds=3600)) == [drawn]
 
 
-def test_of_two_replacements_the_last_two_secrets_are_kept() -> None:
+def test_after_two_rotations_the_last_two_secrets_are_valid() -> None:
     once, first = rotated_secret(WEBHOOK, NOW, SETTINGS)
     twice, second = rotated_secret(replace(WEBHOOK, secret=once), NOW, SETTINGS)
     assert secrets_of(replace(WEBHOOK, secret=twice), NOW) == [second, first]
 
 
-def test_what_is_shown_has_no_secret() -> None:
+def test_returned_records_have_no_secret() -> None:
     shown = without_secret(WEBHOOK)
     assert shown.secret is None
     assert WEBHOOK.secret is not None

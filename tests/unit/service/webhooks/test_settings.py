@@ -15,6 +15,6 @@ def test_numbers_must_be_above_zero(name: str, value: float) -> None:
         WebhookSettings(**{name: value})  # pyright: ignore[reportArgumentType]
 
 
-def test_one_host_is_no_list() -> None:
+def test_a_string_is_not_a_list_of_hosts() -> None:
     with pytest.raises(InvalidConfig, match="give a list"):
         WebhookSettings(allow_hosts="localhost")

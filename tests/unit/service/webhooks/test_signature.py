@@ -1,4 +1,4 @@
-"""Signatures: what they are made of, and what is refused."""
+"""Signatures: their parts, and refused ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def expected(secret: str, body: bytes, time: int = TIME) -> str:
     return hmac.new(secret.encode(), f"{time}.".encode() + body, hashlib.sha256).hexdigest()
 
 
-def test_the_header_is_made_as_documented() -> None:
+def test_the_header_has_the_documented_form() -> None:
     assert sign(SECRET, BODY, at=NOW) == f"t={TIME},v1={expected(SECRET, BODY)}"
     assert sign(SECRET, "ü", at=NOW) == f"t={TIME},v1={expected(SECRET, 'ü'.encode())}"
 
@@ -31,18 +31,18 @@ def test_the_header_is_made_as_documented() -> None:
 def test_secrets_have_32_random_bytes() -> None:
     drawn = {draw_secret() for _ in range(100)}
     assert len(drawn) == 100
-    assert {(len(one), one[:6]) for one in drawn} == {(49, "whsec_")}
+    assert {(len(item), item[:6]) for item in drawn} == {(49, "whsec_")}
 
 
 @given(st.binary(max_size=200), st.text(min_size=1))
-def test_what_was_signed_is_good_and_nothing_else(body: bytes, secret: str) -> None:
+def test_only_signed_messages_are_valid(body: bytes, secret: str) -> None:
     header = sign(secret, body, at=NOW)
     verify(secret, header, body, now=NOW)
     with pytest.raises(Unauthorized):
         verify(secret, header, body + b"!", now=NOW)
 
 
-def test_during_a_change_either_secret_will_do() -> None:
+def test_during_a_rotation_both_secrets_are_valid() -> None:
     header = sign(["whsec_new", "whsec_old"], BODY, at=NOW)
     assert header.count("v1=") == 2
     verify("whsec_old", header, BODY, now=NOW)
@@ -59,7 +59,7 @@ def test_old_and_early_messages_are_refused(tolerance: int) -> None:
             verify(SECRET, header, BODY, tolerance=tolerance, now=NOW + side * timedelta(seconds=tolerance + 1))
 
 
-def test_the_time_of_now_is_that_of_the_machine() -> None:
+def test_the_time_is_that_of_the_machine_by_default() -> None:
     verify(SECRET, sign(SECRET, BODY, at=datetime.now(UTC)), BODY)
     with pytest.raises(Unauthorized, match="may be a replay"):
         verify(SECRET, sign(SECRET, BODY, at=datetime(2020, 1, 1, tzinfo=UTC)), BODY)
@@ -95,7 +95,7 @@ def test_other_headers_are_refused(header: str | None) -> None:
         verify(SECRET, header, BODY, now=NOW)
 
 
-def test_schemes_to_come_do_not_matter() -> None:
+def test_unknown_schemes_are_ignored() -> None:
     header = f"t={TIME}, v2=abc, v1={'0' * 64}, v1={GOOD}"
     verify(SECRET, header, BODY, now=NOW)
     with pytest.raises(Unauthorized):

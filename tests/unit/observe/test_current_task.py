@@ -1,4 +1,4 @@
-"""Who is at work."""
+"""The current task."""
 
 from __future__ import annotations
 
@@ -36,61 +36,61 @@ def beside(**nodes: Any) -> StateGraph:
     return graph
 
 
-def test_outside_of_tasks_nobody_is() -> None:
+def test_there_is_no_current_task_outside_of_tasks() -> None:
     assert current_task() is None
 
 
 @pytest.mark.parametrize("drives_async", [False, True])
-def test_tasks_beside_each_other_are_told_apart(drives_async: bool) -> None:
-    found: dict[str, TaskAttempt | None] = {}
+def test_concurrent_tasks_are_distinguished(drives_async: bool) -> None:
+    result: dict[str, TaskAttempt | None] = {}
     ids = Ids()
 
     def plain(state: Any) -> None:
-        found["plain"] = current_task()
+        result["plain"] = current_task()
 
     async def coroutine(state: Any) -> None:
         await asyncio.sleep(0)
-        found["coroutine"] = current_task()
+        result["coroutine"] = current_task()
 
     app = compiled(beside(plain=plain, coroutine=coroutine), ids)
     asyncio.run(app.ainvoke({})) if drives_async else app.invoke({})
-    assert found == {name: TaskAttempt(ids.by_node[name] or "", name, 1) for name in ("plain", "coroutine")}
+    assert result == {name: TaskAttempt(ids.by_node[name] or "", name, 1) for name in ("plain", "coroutine")}
     assert current_task() is None
 
 
 @pytest.mark.parametrize("saver", [None, InMemorySaver])
 @pytest.mark.parametrize("memory", ["call", "none"])
-def test_what_a_subgraph_does_is_done_by_the_task_that_called_it(saver: Any, memory: Any) -> None:
-    found: list[TaskAttempt | None] = []
+def test_output_of_a_subgraph_belongs_to_the_calling_task(saver: Any, memory: Any) -> None:
+    result: list[TaskAttempt | None] = []
     ids = Ids()
-    innermost = beside(deep=lambda state: found.append(current_task())).compile()
+    innermost = beside(deep=lambda state: result.append(current_task())).compile()
     inner = beside(within=innermost).compile()
     graph = StateGraph({"log": append}).add_node("outer", inner, memory=memory).add_edge(START, "outer")
     compiled(graph, ids, saver and saver()).invoke({}, **({"thread_id": "t"} if saver else {}))
-    assert found == [TaskAttempt(ids.by_node["outer"] or "", "deep", 1)]
+    assert result == [TaskAttempt(ids.by_node["outer"] or "", "deep", 1)]
 
 
-def test_each_attempt_is_told_apart() -> None:
-    found: list[TaskAttempt | None] = []
+def test_attempts_are_distinguished() -> None:
+    result: list[TaskAttempt | None] = []
 
     def flaky(state: Any) -> None:
-        found.append(current_task())
-        if len(found) < 3:
+        result.append(current_task())
+        if len(result) < 3:
             raise ValueError("no")
 
     policy = RetryPolicy(max_attempts=3, initial_interval=0.0, jitter=False, retry_on=ValueError)
     graph = StateGraph({"log": append}).add_node("n", flaky, retry_policy=policy).add_edge(START, "n")
     graph.compile().invoke({})
-    assert [place and place.attempt for place in found] == [1, 2, 3]
+    assert [place and place.attempt for place in result] == [1, 2, 3]
 
 
 def test_a_called_task_speaks_for_the_one_that_called_it() -> None:
-    found: list[TaskAttempt | None] = []
+    result: list[TaskAttempt | None] = []
     ids: list[str] = []
 
     @task
     def part(number: int) -> int:
-        found.append(current_task())
+        result.append(current_task())
         return number
 
     @entrypoint()
@@ -99,15 +99,15 @@ def test_a_called_task_speaks_for_the_one_that_called_it() -> None:
         return part(given).result()
 
     whole.invoke(1)
-    assert [place and place.task_id for place in found] == ids
+    assert [place and place.task_id for place in result] == ids
 
 
-def test_a_thread_of_a_node_s_own_is_nobody_unless_it_has_its_context() -> None:
-    found: list[TaskAttempt | None] = []
+def test_a_thread_started_by_a_node_needs_its_context() -> None:
+    result: list[TaskAttempt | None] = []
 
     def node(state: Any) -> None:
         def look() -> None:
-            found.append(current_task())
+            result.append(current_task())
 
         for args in ((look,), (contextvars.copy_context().run, look)):
             thread = threading.Thread(target=args[0], args=args[1:])
@@ -115,16 +115,16 @@ def test_a_thread_of_a_node_s_own_is_nobody_unless_it_has_its_context() -> None:
             thread.join()
 
     beside(n=node).compile().invoke({})
-    assert [place and place.node for place in found] == [None, "n"]
+    assert [place and place.node for place in result] == [None, "n"]
 
 
-def test_an_attempt_that_was_given_up_is_nobody_any_more() -> None:
-    found: list[TaskAttempt | None] = []
+def test_an_abandoned_attempt_is_not_the_current_task() -> None:
+    result: list[TaskAttempt | None] = []
     go_on, done = threading.Event(), threading.Event()
 
     def slow(state: Any) -> None:
         go_on.wait(600)
-        found.append(current_task())
+        result.append(current_task())
         done.set()
 
     graph = StateGraph({"log": append}).add_node("n", slow, timeout=0.01).add_edge(START, "n")
@@ -132,4 +132,4 @@ def test_an_attempt_that_was_given_up_is_nobody_any_more() -> None:
         graph.compile().invoke({})
     go_on.set()
     assert done.wait(600)
-    assert found == [None]
+    assert result == [None]
