@@ -56,7 +56,7 @@ def test_what_a_member_writes_is_merged_once() -> None:
 
 def test_a_member_that_is_an_entrypoint_answers_what_its_function_returns() -> None:
     flow = entrypoint()(lambda state: {"messages": [Message("new", "assistant")], "notes": ["a"], "secret": "s"})
-    member = Member(flow, read_schema(Group), apart=["secret"])
+    member = Member(flow, read_schema(Group), own_fields=["secret"])
     _, result = run(member, {"messages": ["old"], "notes": ["a"]})
 
     assert [one.text for one in result["messages"]] == ["old", "new"]
@@ -65,7 +65,7 @@ def test_a_member_that_is_an_entrypoint_answers_what_its_function_returns() -> N
 
 
 def test_fields_that_stand_apart_are_not_shared() -> None:
-    member = Member(graph({"secret": "s", "topic": "y"}), read_schema(Group), apart=["secret"])
+    member = Member(graph({"secret": "s", "topic": "y"}), read_schema(Group), own_fields=["secret"])
     _, result = run(member, {"messages": [], "topic": "x"})
 
     assert (result["topic"], "secret" in result) == ("y", False)
@@ -113,7 +113,7 @@ def test_it_works_on_a_running_loop() -> None:
 def test_agents_are_known_by_their_names() -> None:
     only = graph({}, AgentState)
 
-    assert check_agents([only], where="Team") == {"m": only}
+    assert check_agents([only], owner="Team") == {"m": only}
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_agents_are_known_by_their_names() -> None:
 )
 def test_what_is_no_agent_is_refused(agents: Any, message: str) -> None:
     with pytest.raises(InvalidConfig, match=message):
-        check_agents(agents, where="Team")
+        check_agents(agents, owner="Team")

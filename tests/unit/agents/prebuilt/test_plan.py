@@ -26,13 +26,13 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
         validated_plan(Plan).model_validate({"steps": [step("a", "x"), step("b"), step("b")]})
 
-    assert "'x', which is no step" in str(caught.value)
+    assert "'x', which is not a step" in str(caught.value)
     assert "Two steps have the id 'b'" in str(caught.value)
 
 
 def test_steps_of_a_new_plan_may_need_those_that_were_done() -> None:
     assert validated_plan(Replan, ["a"]).model_validate({"steps": [step("b", "a")]}).steps[0].after == ["a"]
-    with pytest.raises(ValidationError, match="'a', which is no step"):
+    with pytest.raises(ValidationError, match="'a', which is not a step"):
         validated_plan(Replan).model_validate({"steps": [step("b", "a")]})
 
 

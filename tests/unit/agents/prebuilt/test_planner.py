@@ -156,7 +156,7 @@ def test_tools_are_told_to_the_planner_and_used_by_steps() -> None:
         ("I will begin with a.", "form"),
         ('{"steps": []}', "The plan has no steps."),
         (plan("a", "a"), "Two steps have the id 'a'."),
-        (plan("first", "b after frist"), "Step 'b' comes after 'frist', which is no step. Did you mean 'first'?"),
+        (plan("first", "b after frist"), "Step 'b' comes after 'frist', which is not a step. Did you mean 'first'?"),
         (plan("a after b", "b after a"), "Steps wait for each other"),
         (plan("a after a"), "Steps wait for each other"),
         ('{"steps": [{"id": "a", "task": " "}]}', "needs an id and a task"),

@@ -115,7 +115,7 @@ def test_an_interrupt_of_the_keyboard_is_no_tools_business() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"), [(SystemExit(2), "exit code 2"), (asyncio.CancelledError(), "was cancelled")]
+    ("error", "said"), [(SystemExit(2), "exit code 2"), (asyncio.CancelledError(), "cancelled itself")]
 )
 def test_a_tool_ends_nothing_but_itself(error: BaseException, said: str) -> None:
     """Tools call programs that were written for the command line."""
