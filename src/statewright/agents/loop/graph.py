@@ -23,9 +23,16 @@ from statewright.agents.loop.model_call import ask, cut_short_reason, keep_answe
 from statewright.agents.loop.request import Inference, next_tool_choice
 from statewright.agents.state.result import AgentResult
 from statewright.agents.tools import Tool, ToolContext
-from statewright.agents.tools.calling import RESULTS, answer_message, failure_message, run_tool_call, tool_options
+from statewright.agents.tools.calling import (
+    RESULTS,
+    answer_message,
+    check_saveable,
+    failure_message,
+    run_tool_call,
+    tool_options,
+)
 from statewright.channels import add_messages
-from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, ToolError
+from statewright.errors import InvalidConfig, InvalidUpdateError, ToolError
 from statewright.graph import START, Command, Runtime, Send
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelResponse, Usage, named, repair_tool_rounds
@@ -87,7 +94,8 @@ class _AgentNodes:
         if inference.stop is not None:
             update |= {"stop": inference.stop, "usage": usage.to_list(), "requests": requests}
             return Command(update={**update, **view.update()}, goto="finish")
-        _saveable_update(view, runtime)  # checked before the model is paid
+        if changes := view.update():
+            runtime.check_saveable(changes)  # before the model is paid
         response = await self._call_model(inference, runtime)
         inference.allowance.count(response, named(inference.model, inference.request))
         usage += response.usage
@@ -224,19 +232,11 @@ def _cut_short_reason(messages: Sequence[Message]) -> str | None:
 def _tool_update(call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
     """Return the changes of a tool. Raises ToolError if they cannot be saved; then nothing is changed."""
     try:
-        update = _saveable_update(view, runtime)
-    except SerdeError as error:
-        raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
+        update = view.update()
+        if update:
+            check_saveable(call, update, runtime)
     except (AttributeError, InvalidUpdateError) as error:
         raise ToolError(f"Tool {call.name!r} wrote an invalid value to the state: {error}") from error
-    return update
-
-
-def _saveable_update(view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
-    """Return the update of a hook or tool. Raises InvalidUpdateError or SerdeError if it cannot be saved."""
-    update = view.update()
-    if update:
-        runtime.check_saveable(update)
     return update
 
 

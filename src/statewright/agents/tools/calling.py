@@ -20,7 +20,8 @@ from pydantic_core import PydanticSerializationError, to_json
 from statewright.agents.tools.answers import as_text, content_parts, read_iterators
 from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall
 from statewright.encodable import encodable_text
-from statewright.errors import InternalError, RunError, StorageError, ToolError, add_note, suggestion
+from statewright.errors import InternalError, RunError, SerdeError, StorageError, ToolError, add_note, suggestion
+from statewright.graph import Runtime
 from statewright.messages import Message, ToolCall, ToolResult, encodable_message
 from statewright.redaction import text_of
 from statewright.runtime import get_runtime, interrupt, part_of_attempt
@@ -192,6 +193,14 @@ async def run_tool_call(
             raise ToolError(
                 f"Tool {call.name!r} took longer than {options.timeout} seconds and was abandoned."
             ) from error
+
+
+def check_saveable(call: ToolCall, update: Any, runtime: Runtime[Any]) -> None:
+    """Raise ToolError for an update that cannot be saved, which is reported to the model instead of failing the run."""
+    try:
+        runtime.check_saveable(update)
+    except SerdeError as error:
+        raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
 
 
 def _nested_context(context: ToolContext) -> ToolContext:
