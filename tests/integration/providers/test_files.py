@@ -1,4 +1,4 @@
-"""Images and sounds, from tools and in threads, sent to providers that decode them: no file ruins a thread."""
+"""Images and audio from tools and in threads: no file makes a thread unusable."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def call() -> AgentCall:
     return AgentCall(network="n", build_run=build_run, schema=DataSchema(), values={"files": ["x"], "count": 1})
 
 
-def test_outside_of_a_call_there_is_none() -> None:
+def test_there_is_no_current_call_outside_of_one() -> None:
     with pytest.raises(InvalidConfig, match="without a network"):
         current_call()
 

@@ -1,4 +1,4 @@
-"""The moment at which a connection has ended."""
+"""Detection of the end of a connection."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Servers in the forms in which people write them."""
+"""Servers in the forms in which they are configured."""
 
 from typing import Any
 

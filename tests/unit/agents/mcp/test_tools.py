@@ -1,4 +1,4 @@
-"""The tools of several servers, as far as no server is needed."""
+"""The tools of several servers, without a server."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Conversations taken apart into units and turns."""
+"""Conversations split into units and turns."""
 
 from typing import Any
 

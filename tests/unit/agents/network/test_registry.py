@@ -104,7 +104,7 @@ def test_another_agent_of_a_declared_name_is_refused() -> None:
     assert agents.find("Ann") is ANN
 
 
-def test_two_new_agents_of_one_name_in_one_answer_are_refused() -> None:
+def test_two_undeclared_agents_with_one_name_in_one_answer_are_refused() -> None:
     """The queue has names: the second would be called twice, and the first never."""
     with pytest.raises(RoutingError, match="'Zoe'"):
         crew().resolve_names([ZOE, Agent("Zoe")])
@@ -114,7 +114,7 @@ def test_the_same_private_agent_twice_is_called_twice() -> None:
     assert crew().resolve_names([ZOE, ZOE]) == ["Zoe", "Zoe"]
 
 
-def test_two_declared_agents_of_one_name_are_refused() -> None:
+def test_two_declared_agents_with_one_name_are_refused() -> None:
     with pytest.raises(InvalidConfig, match="'crew' has two agents named 'Ann'"):
         AgentRegistry("crew", [ANN, Agent("Ann")], None)
     assert list(AgentRegistry("crew", [ANN, ANN], None).declared) == ["Ann"]
@@ -129,7 +129,7 @@ def test_only_agents_can_be_declared(member: Any) -> None:
 @pytest.mark.parametrize(
     "router", [names_a_global, names_a_list, names_within, names_within(), in_a_closure(ZOE), in_a_closure([ZOE])]
 )
-def test_agents_that_a_function_names_are_found_again(router: Any) -> None:
+def test_agents_that_a_function_refers_to_are_found(router: Any) -> None:
     assert list(reachable_agents(router)) == [ZOE]
     assert crew(router).find("Zoe") is ZOE
 

@@ -1,4 +1,4 @@
-"""Graphs that are agents of a group."""
+"""Graphs as members of a group."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_member_that_is_an_entrypoint_answers_what_its_function_returns() -> N
     assert "secret" not in result
 
 
-def test_fields_that_stand_apart_are_not_shared() -> None:
+def test_own_fields_of_a_member_are_not_shared() -> None:
     member = Member(graph({"secret": "s", "topic": "y"}), read_schema(Group), own_fields=["secret"])
     _, result = run(member, {"messages": [], "topic": "x"})
 
@@ -124,6 +124,6 @@ def test_agents_are_known_by_their_names() -> None:
         ([graph({}, TypedDict("Other", {"x": int}))], "'m' of Team has no field 'messages' in its state, but x"),
     ],
 )
-def test_what_is_no_agent_is_refused(agents: Any, message: str) -> None:
+def test_only_compiled_graphs_are_accepted(agents: Any, message: str) -> None:
     with pytest.raises(InvalidConfig, match=message):
         check_agents(agents, owner="Team")

@@ -1,4 +1,4 @@
-"""Clients by loop, without a server: how many are made, and when they are closed."""
+"""Clients by event loop, without a server: how many are created, and when they are closed."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Iterators in a task of their own."""
+"""Asynchronous iterators in a task of their own."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""What LangChain streams, as our events."""
+"""Streams of LangChain as our events."""
 
 from typing import Any
 
