@@ -145,7 +145,7 @@ def test_a_busy_model_is_called_again() -> None:
     result = Agent("a", model=model, retries=quickly(4)).run("go")
     assert result.text == "at last"
     assert len(model.requests) == 3
-    assert [one.messages for one in model.requests[1:]] == [model.requests[0].messages] * 2
+    assert [item.messages for item in model.requests[1:]] == [model.requests[0].messages] * 2
 
 
 def test_in_the_end_its_error_is_raised() -> None:

@@ -65,7 +65,7 @@ def test_only_the_handoffs_with_which_a_run_ends_are_found() -> None:
             handoff("b"),
         ]
     )
-    assert [one.to for one in found] == ["a", "b"]
+    assert [item.to for item in found] == ["a", "b"]
     assert handoffs_in([handoff("a"), Message("the end", "assistant")]) == []
 
 

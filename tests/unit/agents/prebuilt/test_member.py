@@ -47,10 +47,10 @@ def test_what_a_member_writes_is_merged_once() -> None:
     answer = {"messages": [Message("new", "assistant")], "notes": ["b"], "topic": "y"}
     said, result = run(Member(graph(answer), read_schema(Group)), {"messages": ["old"], "notes": ["a"], "topic": "x"})
 
-    assert [one.text for one in said.messages] == ["new"]
+    assert [item.text for item in said.messages] == ["new"]
     assert said.last is not None
     assert said.last.text == "new"
-    assert [one.text for one in result["messages"]] == ["old", "new"]
+    assert [item.text for item in result["messages"]] == ["old", "new"]
     assert (result["notes"], result["topic"]) == (["a", "b"], "y")
 
 
@@ -59,7 +59,7 @@ def test_a_member_that_is_an_entrypoint_answers_what_its_function_returns() -> N
     member = Member(flow, read_schema(Group), own_fields=["secret"])
     _, result = run(member, {"messages": ["old"], "notes": ["a"]})
 
-    assert [one.text for one in result["messages"]] == ["old", "new"]
+    assert [item.text for item in result["messages"]] == ["old", "new"]
     assert result["notes"] == ["a", "a"]
     assert "secret" not in result
 
@@ -76,7 +76,7 @@ def test_a_member_that_removes_messages_removes_them_in_the_group() -> None:
     said, result = run(member, {"messages": [Message("old", id="1"), Message("kept", id="2")]})
 
     assert said.last is None
-    assert [one.text for one in result["messages"]] == ["kept"]
+    assert [item.text for item in result["messages"]] == ["kept"]
 
 
 def test_a_member_whose_messages_do_not_merge_is_told_by_what_is_new() -> None:
@@ -89,8 +89,8 @@ def test_a_member_whose_messages_do_not_merge_is_told_by_what_is_new() -> None:
     answer = {"messages": [Message("old", id="1"), Message("new", "assistant", id="2")]}
     for member_graph in (graph(answer, Plain), graph(answer, Checked, validate="all")):
         said, result = run(Member(member_graph, read_schema(Group)), {"messages": [Message("old", id="1")]})
-        assert [one.text for one in said.messages] == ["new"]
-        assert [one.text for one in result["messages"]] == ["old", "new"]
+        assert [item.text for item in said.messages] == ["new"]
+        assert [item.text for item in result["messages"]] == ["old", "new"]
 
 
 def test_a_member_can_be_drawn_under_another_label() -> None:

@@ -43,6 +43,6 @@ def test_a_response_needs_no_steps() -> None:
 def test_ready_steps_need_no_remaining_step() -> None:
     plan = [step("c", "a", "b"), step("a"), step("b"), step("d", "gone")]
 
-    assert [one["id"] for one in ready_steps(plan, [])] == ["a", "b"]
-    assert [one["id"] for one in ready_steps(plan, ["a", "b", "gone"])] == ["c", "d"]
-    assert [one["id"] for one in remaining_steps(plan, ["a"])] == ["c", "b", "d"]
+    assert [message["id"] for message in ready_steps(plan, [])] == ["a", "b"]
+    assert [message["id"] for message in ready_steps(plan, ["a", "b", "gone"])] == ["c", "d"]
+    assert [message["id"] for message in remaining_steps(plan, ["a"])] == ["c", "b", "d"]
