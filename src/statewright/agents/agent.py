@@ -58,8 +58,9 @@ class Lifecycle:
     """For a RoutingAgent: `(agent, network, state, result)` -> names of agents, or None to stop."""
 
 
-_SET_ELSEWHERE: Final = frozenset({"messages", "system", "tools", "tool_choice", "metadata", "model", "continue_last"})
-SETTINGS: Final = tuple(field.name for field in fields(ModelRequest) if field.name not in _SET_ELSEWHERE)
+_SET_BY_AGENT: Final = frozenset({"messages", "system", "tools", "tool_choice", "metadata", "model", "continue_last"})
+SETTINGS: Final = tuple(field.name for field in fields(ModelRequest) if field.name not in _SET_BY_AGENT)
+"""The fields of a ModelRequest that the settings of an agent may have."""
 
 
 def setting_problem(settings: Mapping[str, Any]) -> str | None:
@@ -71,6 +72,7 @@ def setting_problem(settings: Mapping[str, Any]) -> str | None:
 
 
 CHOICES: Final = ("auto", "any", "none")
+"""The values of `tool_choice` that are not names of tools."""
 RETRIES: Final = 4
 """Default number of retries of a model call."""
 
@@ -118,7 +120,7 @@ class Agent:
     """Tools, or functions to convert to tools."""
     tool_choice: str = "auto"
     """`auto`, `any` (the model must call a tool), `none`, or the name of the tool that it must call. A forced call
-is made once: after it the choice is `auto`."""
+    is made once: after it the choice is `auto`."""
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     model: Any = None
     """A chat model or the name of one; the network's default model if there is none."""
@@ -238,11 +240,11 @@ is made once: after it the choice is `auto`."""
         return agent.alone().astream(input, **options)
 
     def _with_run_options(self, model: Any, options: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
-        changes: dict[str, Any] = {"model": model} if model is not None else {}
-        if options.get("max_iter") is not None:
-            changes["max_iter"] = options["max_iter"]
-        rest = {name: value for name, value in options.items() if name != "max_iter"}
-        return replace(self, **changes) if changes else self, rest
+        """Return the agent with the model and `max_iter` of one run, and the options to pass on to its network."""
+        own_options = {"model": model, "max_iter": options.get("max_iter")}
+        changes: dict[str, Any] = {name: value for name, value in own_options.items() if value is not None}
+        run_options = {name: value for name, value in options.items() if name != "max_iter"}
+        return replace(self, **changes) if changes else self, run_options
 
 
 def as_tool(tool: Any) -> Tool:

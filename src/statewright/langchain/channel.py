@@ -73,7 +73,7 @@ class LangChainMessages(Channel):
             return new
         items = [item for batch in updates for item in batch.items]
         if any(item.type == "remove" for item in items):
-            return new  # what a removal did cannot be told from the messages alone
+            return new  # the effect of a removal cannot be derived from the messages alone
         return (Added if all(batch.all_new for batch in updates) else Merged)(items)
 
 
@@ -120,25 +120,25 @@ def coerce_message(item: Any) -> Any:
 
 
 def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
-    """Return the messages with some that may replace or remove others."""
-    last_clear = max((place for place, item in enumerate(items) if _is_clear(item)), default=None)
+    """Return the messages merged with items that may replace or remove some of them."""
+    last_clear = max((index for index, item in enumerate(items) if _is_clear(item)), default=None)
     if last_clear is not None:
         messages, items = [], items[last_clear + 1 :]
     merged = messages.copy()
-    index = {message.id: place for place, message in enumerate(merged)}
+    index_by_id = {message.id: index for index, message in enumerate(merged)}
     removed: set[str] = set()
     for item in items:
-        place = index.get(item.id)
+        index = index_by_id.get(item.id)
         if item.type == "remove":
-            if place is None:
-                hint = suggestion(str(item.id), cast("dict[str, int]", index), noun="Messages")
+            if index is None:
+                hint = suggestion(str(item.id), cast("dict[str, int]", index_by_id), noun="Messages")
                 raise InvalidUpdateError(f"There is no message {item.id!r} to remove. {hint}")
             removed.add(item.id)
-        elif place is not None:
-            removed.discard(item.id)  # removed and written again: it keeps its place
-            merged[place] = item
+        elif index is not None:
+            removed.discard(item.id)  # removed and written again: it keeps its position
+            merged[index] = item
         else:
-            index[item.id] = len(merged)
+            index_by_id[item.id] = len(merged)
             merged.append(item)
     return [message for message in merged if message.id not in removed] if removed else merged
 

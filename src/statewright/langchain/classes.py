@@ -36,7 +36,7 @@ class InjectedStore(InjectedToolArg):
 
 @dataclass
 class ToolRuntime(_DirectlyInjectedToolArg, Generic[ContextT, StateT]):  # pyright: ignore
-    """Everything that a call of a tool can be given: the annotation of a parameter, without Annotated."""
+    """The state, store and context of a tool call. A parameter with this annotation, without Annotated, is injected."""
 
     state: StateT
     context: ContextT

@@ -27,7 +27,6 @@ class FallbackModel:
     each gets its full `timeout`. Models are anything that `as_chat_model` accepts. `when` decides after which errors
     the next one is called; any other error is raised at once. If all fail, ModelUnavailable reports each failure.
 
-
     A stream falls back only before its first event: a reader must not get half of one answer and half of another. With
     `restart=True` it does so at any time, with a StreamRestarted between the events of the two.
     """
@@ -57,26 +56,26 @@ class FallbackModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         errors: list[Exception] = []
         for model in self.models:
-            begun = False
+            has_started = False
             try:
                 async with closing(stream_in_time(model, request)) as events:
                     async for event in events:
-                        begun = True
+                        has_started = True
                         yield event
                 return
             except Exception as error:
-                if begun and not self._restart:
+                if has_started and not self._restart:
                     raise
                 self._record_error(errors, error)
-                if begun and len(errors) < len(self.models):
+                if has_started and len(errors) < len(self.models):
                     yield StreamRestarted()
         raise self._failure(errors)
 
     def _record_error(self, errors: list[Exception], error: Exception) -> None:
         """Record the failure of a model. Raises the error if no other model is called after it."""
         if not self._when(error):
-            for number, before in enumerate(errors, 1):
-                add_note(error, f"Before, model {number} of {len(self.models)} failed: {_error_text(before)}")
+            for number, earlier in enumerate(errors, 1):
+                add_note(error, f"Before, model {number} of {len(self.models)} failed: {_error_text(earlier)}")
             raise error
         errors.append(error)
 
@@ -134,15 +133,15 @@ class RetryingModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         attempt = 1
         while True:
-            begun = False
+            has_started = False
             try:
                 async with closing(stream_in_time(self.model, request)) as events:
                     async for event in events:
-                        begun = True
+                        has_started = True
                         yield event
                 return
             except Exception as error:
-                if begun:
+                if has_started:
                     raise
                 await self._wait_after(attempt, error)
             attempt += 1

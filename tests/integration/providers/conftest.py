@@ -1,4 +1,4 @@
-"""The ways to ask a provider, each with a model of its own name."""
+"""The providers and APIs under test, each with a model of its own name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models answer, through the real libraries of the vendors over HTTP."""
+"""Answers of models, through the real libraries of the vendors over HTTP."""
 
 from __future__ import annotations
 

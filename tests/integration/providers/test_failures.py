@@ -1,4 +1,4 @@
-"""How providers fail, and which error that is."""
+"""Failures of providers, and the errors that they become."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images and sounds, from tools and in threads, sent to providers that decode them: no file ruins a thread."""
+"""Images and audio from tools and in threads: no file makes a thread unusable."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_images_of_tools_are_shown_or_named(strict: tuple[ProviderServer, Pydant
         if spelling == "another's" and kind not in READ:
             continue  # nobody can tell that it is none without decoding it
         content, sent = from_tool(strict, part)
-        shown = [one for one in content if one["type"] == "image_url"]
+        shown = [message for message in content if message["type"] == "image_url"]
         if kind in READ:
             assert shown == [{"type": "image_url", "image_url": {"url": f"data:{kind};base64,{part['data']}"}}]
         else:

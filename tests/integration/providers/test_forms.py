@@ -1,4 +1,4 @@
-"""Answers in every kind of form, asked of providers that take objects alone."""
+"""Structured answers of every schema, from providers that accept only objects."""
 
 from __future__ import annotations
 

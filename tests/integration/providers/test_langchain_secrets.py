@@ -1,4 +1,4 @@
-"""Keys of LangChain's models in their errors, as far as the keys can be known."""
+"""Keys of LangChain's models are masked in their errors, as far as they are known."""
 
 from __future__ import annotations
 

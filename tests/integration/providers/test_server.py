@@ -1,4 +1,4 @@
-"""The server that stands for the providers, itself."""
+"""The test server that stands for the providers."""
 
 from __future__ import annotations
 

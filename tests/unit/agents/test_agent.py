@@ -1,4 +1,4 @@
-"""What an agent is, and what it does alone."""
+"""Definitions of agents, and agents that run alone."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_an_agent_has_a_name(name: Any) -> None:
         Agent(name)
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
+def test_duplicate_tool_names_are_refused() -> None:
     with pytest.raises(InvalidConfig, match="two of its tools are named 'work'"):
         Agent("a", tools=[work, tool(name="work")(lambda: None)])
 
 
 @pytest.mark.parametrize("tools", [[3], ["work"], [None], "work", [lambda x: x]])
-def test_what_is_no_tool_is_refused(tools: Any) -> None:
+def test_only_tools_and_functions_are_accepted(tools: Any) -> None:
     with pytest.raises(InvalidConfig):
         Agent("a", tools=tools)
 
@@ -78,7 +78,7 @@ def test_settings_are_those_of_a_request(name: str) -> None:
         Agent("a", settings={name: 1})
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     with pytest.raises(InvalidConfig, match=r"no name.*tool_choice.*settings"):
         Agent("", tool_choice="x", settings={"y": 1})
 
@@ -151,7 +151,7 @@ def test_a_coroutine_function_says_the_system_too(run: Runner) -> None:
     assert model.requests[0].system == "a"
 
 
-def test_the_system_is_asked_anew_for_each_call(run: Runner) -> None:
+def test_the_system_prompt_function_is_called_before_each_model_call(run: Runner) -> None:
     numbers = iter(range(9))
     model = ScriptedModel([wants(1), wants(2), "end"])
     run(Agent("a", model=model, tools=[work], max_iter=5, system=lambda: f"call {next(numbers)}"), "go")
@@ -172,14 +172,14 @@ def test_the_beginning_of_the_answer_comes_last(run: Runner) -> None:
 # -- its loop
 
 
-def test_without_max_iter_it_is_asked_once_and_its_tools_are_called(run: Runner) -> None:
+def test_without_max_iter_the_model_is_called_once_and_then_its_tools(run: Runner) -> None:
     model = ScriptedModel([wants(1), "never"])
     result = run(Agent("a", model=model, tools=[work]), "go")
     assert [one.text for one in result.tool_calls] == ["10"]
     assert (len(model.requests), result.requests, result.stop_reason) == (1, 1, None)
 
 
-def test_it_goes_on_until_the_model_wants_no_tool(run: Runner) -> None:
+def test_the_loop_ends_when_the_model_calls_no_tool(run: Runner) -> None:
     model = ScriptedModel([wants(1), [wants(2), wants(3)], "end", "never"])
     result = run(Agent("a", model=model, tools=[work], max_iter=9), "go")
     assert [one.text for one in result.messages] == ["", "10", "", "20", "30", "end"]
@@ -193,7 +193,7 @@ def test_max_iter_is_a_stop_reason(run: Runner) -> None:
     assert (len(model.requests), len(result.tool_calls), result.stop_reason) == (3, 3, "max_iter")
 
 
-def test_max_iter_of_a_run_stands_instead(run: Runner) -> None:
+def test_max_iter_of_a_run_replaces_the_agents_own(run: Runner) -> None:
     model = ScriptedModel([wants(1)], repeat_last=True)
     result = run(Agent("a", model=model, tools=[work]), "go", max_iter=2)
     assert (len(model.requests), result.stop_reason) == (2, "max_iter")
@@ -252,7 +252,7 @@ def test_calls_without_ids_are_all_made(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_a_tool_that_hangs_is_given_up_and_the_others_are_not(colour: str, run: Runner) -> None:
+def test_a_tool_that_times_out_does_not_affect_the_others(colour: str, run: Runner) -> None:
     over = threading.Event()
 
     @tool(timeout=0.05)
@@ -278,7 +278,7 @@ def test_a_tool_that_hangs_is_given_up_and_the_others_are_not(colour: str, run: 
 # -- models
 
 
-def test_the_model_of_a_run_stands_instead(run: Runner) -> None:
+def test_the_model_of_a_run_replaces_the_agents_own(run: Runner) -> None:
     assert run(Agent("a", model=ScriptedModel([])), "go", model=ScriptedModel(["other"])).text == "other"
     assert run(Agent("a"), "go", default_model=ScriptedModel(["default"])).text == "default"
 
@@ -289,7 +289,7 @@ def test_an_agent_without_a_model_says_so(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("model", [3, object(), "gpt", "nope:x", []])
-def test_what_is_no_model_is_refused(model: Any, run: Runner) -> None:
+def test_only_chat_models_are_accepted(model: Any, run: Runner) -> None:
     with pytest.raises(StatewrightError):
         run(Agent("a", model=model), "go")
 
@@ -320,7 +320,7 @@ def test_an_odd_answer_of_a_model_is_an_error_that_names_its_adapter(answer: Any
         run(Agent("a", model=Odd(), retries=0), "go")
 
 
-def test_a_plain_function_as_complete_is_an_error_that_says_so(run: Runner) -> None:
+def test_a_plain_function_as_complete_is_reported_as_an_error(run: Runner) -> None:
     class Plain:
         def complete(self, request: Any) -> ModelResponse:
             return ModelResponse(Message("x", role="assistant"))
@@ -329,7 +329,7 @@ def test_a_plain_function_as_complete_is_an_error_that_says_so(run: Runner) -> N
         run(Agent("a", model=Plain(), retries=0), "go")
 
 
-def test_a_model_that_hangs_is_given_up(run: Runner) -> None:
+def test_a_model_that_does_not_answer_times_out(run: Runner) -> None:
     class Hangs:
         async def complete(self, request: Any) -> Any:
             await asyncio.sleep(30)

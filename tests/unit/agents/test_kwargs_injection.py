@@ -1,4 +1,4 @@
-"""Functions that get what they ask for by name."""
+"""Arguments that are injected by name."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def by_keyword(*, state: Any) -> Any:
         (Unhashable(), "N"),
     ],
 )
-def test_a_function_gets_what_it_asks_for(function: Any, answer: Any) -> None:
+def test_a_function_gets_the_arguments_that_it_names(function: Any, answer: Any) -> None:
     assert call_with_kwargs(function, KNOWN) == answer
     assert asyncio.run(acall_with_kwargs(function, KNOWN)) == answer
 
@@ -65,14 +65,14 @@ def test_coroutines_are_awaited() -> None:
     assert asyncio.run(acall_with_kwargs(lambda state: later(state), KNOWN)) == "S"
 
 
-def test_one_that_asks_for_something_else_is_told_what_there_is() -> None:
+def test_an_unknown_parameter_is_an_error_that_lists_the_known_ones() -> None:
     def wants(network: Any, sate: Any) -> None: ...
 
     with pytest.raises(InvalidConfig, match=r"wants has an unknown parameter 'sate'.*call_count, network, state"):
         call_with_kwargs(wants, KNOWN)
 
 
-def test_one_unknown_name_beside_a_known_one_is_no_bundle() -> None:
+def test_an_unknown_parameter_beside_a_known_one_gets_no_bundle() -> None:
     with pytest.raises(InvalidConfig, match="'zzz'"):
         call_with_kwargs(lambda zzz, state: None, KNOWN)
 
@@ -85,7 +85,7 @@ def test_what_it_raises_is_raised() -> None:
         call_with_kwargs(fail, KNOWN)
 
 
-def test_the_same_function_may_be_asked_with_other_names() -> None:
+def test_the_same_function_may_be_called_with_other_names() -> None:
     function = lambda state, other="none": (state, other)  # noqa: E731  # one object for both calls
     assert call_with_kwargs(function, {"state": 1}) == (1, "none")
     assert call_with_kwargs(function, {"state": 1, "other": 2}) == (1, 2)

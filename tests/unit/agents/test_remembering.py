@@ -1,4 +1,4 @@
-"""Memory strategies where agents ask their models."""
+"""Memory strategies in the requests of agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations kept by their owner: the table of 1.7, and what goes wrong with it."""
+"""User-supplied storage of conversations: the table of section 1.7, and its failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of messages, as readers of a stream see them."""
+"""Chunks of messages, as readers of a stream see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that are given up when their reader goes away."""
+"""Streams are closed when their reader stops."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What is given where a model is wanted."""
+"""Conversion of values to chat models."""
 
 import pytest
 from langchain_core.language_models.fake_chat_models import ParrotFakeChatModel

@@ -1,4 +1,4 @@
-"""What a model streams."""
+"""The events of a stream."""
 
 from __future__ import annotations
 

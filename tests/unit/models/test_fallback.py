@@ -1,4 +1,4 @@
-"""A model that asks another one where the first is unavailable."""
+"""A model that falls back to another one if the first is unavailable."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -122,6 +122,6 @@ def test_a_reader_who_leaves_closes_the_stream_below() -> None:
     asyncio.run(read())
 
 
-def test_what_is_no_model_is_refused() -> None:
+def test_only_chat_models_are_accepted() -> None:
     with pytest.raises(InvalidConfig, match="7 of type int"):
         FallbackModel(ScriptedModel([]), 7)

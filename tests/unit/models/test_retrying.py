@@ -1,4 +1,4 @@
-"""A model that is asked again where it was unavailable."""
+"""A model that is called again after it was unavailable."""
 
 import asyncio
 from collections.abc import AsyncIterator

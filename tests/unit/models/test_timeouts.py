@@ -1,4 +1,4 @@
-"""Each attempt at a model has the whole time of its request."""
+"""Each attempt at a model has the full timeout of its request."""
 
 from __future__ import annotations
 

@@ -1,26 +1,26 @@
-"""The input of one call of an agent that its own graph does not save.
+"""The context of one call of an agent, and the views of the network's run for its hooks and tools.
 
-It is part of the network's state, which is saved, so a resumed agent receives it again, and the history of a long
-conversation is not written once more for each agent.
+The context is derived from the network's state, which is saved, and so is not part of the state of the agent's own
+graph: a resumed agent receives it again, and a long conversation is not stored once more for each agent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from statewright.agents.agent import Agent
 from statewright.agents.loop.run import NetworkRun
 from statewright.agents.state.data import PREFIX, DataSchema
-from statewright.agents.state.result import AgentResult
 from statewright.agents.state.state import Formatter, State, result_messages
 from statewright.agents.state.usage_limits import UsageLimits
 from statewright.errors import InvalidConfig
-from statewright.messages import Message
 from statewright.models import ChatModel, Usage
+
+RunBuilder = Callable[[Mapping[str, Any], Usage], NetworkRun[Any]]
+"""Builds the network's run from the current data, and the usage of the call that is in no result yet."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,16 +28,11 @@ class AgentCall:
     """The context of one call of an agent, built from the state of its network."""
 
     network: str
-    agents: Mapping[str, Agent]
-    form: DataSchema
+    """The name of the network."""
+    build_run: RunBuilder
+    schema: DataSchema
     values: Mapping[str, Any]
     """The data before the call."""
-    messages: Sequence[Message]
-    turns: Sequence[AgentResult]
-    message: Message | None
-    thread_id: str | None
-    stack: Sequence[Agent] = ()
-    call_count: int = 0
     model: ChatModel | None = None
     """Replaces the agent's own model."""
     default_model: ChatModel | None = None
@@ -45,40 +40,31 @@ class AgentCall:
     usage: Usage = field(default_factory=Usage)
     """The usage of the run before the call."""
     requests: int = 0
-    further_usage: Usage = field(default_factory=Usage)
-    """Usage that is part of no agent's result: of routers and of discarded calls."""
+    """The number of model calls of the run before the call."""
     notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """The notes of memory strategies, by the name of the agent."""
     formatter: Formatter = result_messages
-    find_agent: Callable[[str], Agent] | None = None
-    """Find an agent by name, including agents that were not declared."""
+    """Converts the results before the call to messages."""
 
-    @property
-    def history(self) -> list[Message]:
-        """The conversation before the call, as it is sent to a model."""
-        return [*self.messages, *(message for turn in self.turns for message in self.formatter(turn))]
+    def view(self, agent_state: Mapping[str, Any]) -> RunView:
+        """Return a view for one hook or tool. `agent_state` has everything that the agent has written since the call.
+
+        Each hook and tool needs a view of its own, since it may change the data.
+        """
+        values = {**self.values, **data_fields(agent_state)}
+        return RunView(self.build_run(values, Usage(*agent_state.get("usage") or ())), self.schema, values)
 
 
 class RunView:
     """The network's run as one hook or tool sees it, and the update that its changes amount to."""
 
-    __slots__ = ("_form", "_values", "network")
+    __slots__ = ("_schema", "_values", "network")
 
-    def __init__(self, call: AgentCall, own: Mapping[str, Any]) -> None:
-        """`own` is the state of the agent's graph, with everything written since the call began."""
-        self._form = call.form
-        self._values = {**call.values, **data_fields(own)}
-        state = State.of(call.form, self._values, call.messages, call.turns, call.thread_id)
-        self.network: NetworkRun[Any] = NetworkRun(
-            call.network,
-            state,
-            call.agents,
-            message=call.message,
-            stack=call.stack,
-            call_count=call.call_count,
-            find=call.find_agent,
-            further_usage=call.further_usage + Usage(*own.get("usage") or ()),
-        )
+    def __init__(self, run: NetworkRun[Any], schema: DataSchema, values: Mapping[str, Any]) -> None:
+        """`values` are those from which the data of the run was built."""
+        self.network = run
+        self._schema = schema
+        self._values = values
 
     @property
     def state(self) -> State[Any]:
@@ -91,7 +77,7 @@ class RunView:
 
     def update(self) -> dict[str, Any]:
         """Return the changes as an update of a graph: fields of the data, and scheduled agents."""
-        changes = self._form.changes(self.network.state.data, self._values)
+        changes = self._schema.changes(self.network.state.data, self._values)
         scheduled = {"scheduled": self.network.scheduled} if self.network.scheduled else {}
         return {**{f"{PREFIX}{name}": value for name, value in changes.items()}, **scheduled}
 

@@ -23,9 +23,16 @@ from statewright.agents.loop.model_call import ask, cut_short_reason, keep_answe
 from statewright.agents.loop.request import Inference, next_tool_choice
 from statewright.agents.state.result import AgentResult
 from statewright.agents.tools import Tool, ToolContext
-from statewright.agents.tools.calling import RESULTS, answer_message, failure_message, run_tool_call, tool_options
+from statewright.agents.tools.calling import (
+    RESULTS,
+    answer_message,
+    check_saveable,
+    failure_message,
+    run_tool_call,
+    tool_options,
+)
 from statewright.channels import add_messages
-from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, ToolError
+from statewright.errors import InvalidConfig, InvalidUpdateError, ToolError
 from statewright.graph import START, Command, Runtime, Send
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelResponse, Usage, named, repair_tool_rounds
@@ -47,8 +54,8 @@ _STATE: Final[Mapping[str, Any]] = {
     "stop": str,
     "result": AgentResult,
 }
-"""The fields of the data are written under their prefix. `made` is the number of `ordered` calls that are done.
-`notes` belong to the agent's memory strategy."""
+"""The fields besides those of the data, which are written under their prefix. `made` is the number of `ordered` calls
+that are done, `then` the node after the tools; `notes` belong to the agent's memory strategy."""
 
 
 def compile_agent(agent: Agent) -> CompiledGraph:
@@ -56,15 +63,15 @@ def compile_agent(agent: Agent) -> CompiledGraph:
     steps = _AgentNodes(agent)
     retries = retry_policy(agent.retries)
     graph = StateGraph(dict(_STATE))
-    ends = ["infer", "finish"]
+    next_nodes = ["infer", "finish"]
     graph.add_node(
         "infer", steps.infer, join="idle", retry_policy=retries, destinations=["infer", "tool", "ordered", "finish"]
     )
     graph.add_node("tool", steps.tool)
-    graph.add_node("ordered", steps.ordered, destinations=["ordered", *ends])
+    graph.add_node("ordered", steps.ordered, destinations=["ordered", *next_nodes])
     graph.add_node("finish", steps.finish, join="idle", retry_policy=retries)
     graph.add_edge(START, "infer")
-    graph.add_conditional_edges("tool", _after_tools, {end: end for end in ends})
+    graph.add_conditional_edges("tool", _after_tools, {node: node for node in next_nodes})
     return graph.compile(name=agent.name)
 
 
@@ -77,7 +84,7 @@ class _AgentNodes:
     async def infer(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
         """Call the model, unless a hook or a limit ends the agent."""
         agent, call = self._agent, current_call()
-        view = RunView(call, state)
+        view = call.view(state)
         tools = await agent.all_tools()
         inference = await Inference.prepare(agent, call, view, state, tools, runtime)
         window = inference.window
@@ -87,7 +94,8 @@ class _AgentNodes:
         if inference.stop is not None:
             update |= {"stop": inference.stop, "usage": usage.to_list(), "requests": requests}
             return Command(update={**update, **view.update()}, goto="finish")
-        _saveable_update(view, runtime)  # checked before the model is paid
+        if changes := view.update():
+            runtime.check_saveable(changes)  # before the model is paid
         response = await self._call_model(inference, runtime)
         inference.allowance.count(response, named(inference.model, inference.request))
         usage += response.usage
@@ -136,7 +144,7 @@ class _AgentNodes:
     async def _next_nodes(
         self, messages: Sequence[Message], tools: Mapping[str, Tool], state: Values, view: RunView
     ) -> tuple[list[str | Send], dict[str, Any]]:
-        """Return the next nodes, and an update with what they need to know."""
+        """Return the next nodes, and the update that they read."""
         calls = [call for message in messages for call in message.tool_calls]
         is_last = state.get("iteration", 0) + 1 >= self._agent.max_iter
         if not calls:
@@ -166,13 +174,12 @@ class _AgentNodes:
 
     async def tool(self, call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
         """Make one call of a tool."""
-        view = RunView(current_call(), runtime.state)
-        return await self._run_tool(call, view, runtime)
+        return await self._run_tool(call, current_call().view(runtime.state), runtime)
 
     async def ordered(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
-        """Make the next of the calls that are made in order."""
+        """Make the next of the calls that must be made one after another."""
         calls, done = state["ordered"], state["made"]
-        update = await self._run_tool(calls[done], RunView(current_call(), state), runtime)
+        update = await self._run_tool(calls[done], current_call().view(state), runtime)
         done += 1
         return Command(update={**update, "made": done}, goto="ordered" if done < len(calls) else _after_tools(state))
 
@@ -199,7 +206,7 @@ class _AgentNodes:
 
     async def finish(self, state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
         """Build the result, as the hook on_finish leaves it."""
-        view = RunView(current_call(), state)
+        view = current_call().view(state)
         messages = repair_tool_rounds(state.get("messages", []))
         result = AgentResult(
             agent_name=self._agent.name,
@@ -225,21 +232,14 @@ def _cut_short_reason(messages: Sequence[Message]) -> str | None:
 def _tool_update(call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
     """Return the changes of a tool. Raises ToolError if they cannot be saved; then nothing is changed."""
     try:
-        update = _saveable_update(view, runtime)
-    except SerdeError as error:
-        raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
+        update = view.update()
+        if update:
+            check_saveable(call, update, runtime)
     except (AttributeError, InvalidUpdateError) as error:
         raise ToolError(f"Tool {call.name!r} wrote an invalid value to the state: {error}") from error
     return update
 
 
-def _saveable_update(view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
-    """Return the update of a hook or tool. Raises InvalidUpdateError or SerdeError if it cannot be saved."""
-    update = view.update()
-    if update:
-        runtime.check_saveable(update)
-    return update
-
-
 def _after_tools(state: Values) -> str:
+    """Return the node after the tools, which `infer` has chosen."""
     return state["then"]

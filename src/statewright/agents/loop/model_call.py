@@ -107,8 +107,8 @@ async def _stream(
 ) -> tuple[ModelResponse, str]:
     """Push the chunks of a stream to its readers, and return the final response and the id of its message.
 
-    An answer that restarts, in another attempt at the task or within this one, gets another id: readers join chunks
-    by it. Raises ModelAnswerInvalid for a stream without a response.
+    An answer that restarts, in another attempt at the task or within this one, gets another id, since readers join
+    chunks by id. Raises ModelAnswerInvalid for a stream without a response.
     """
     info = runtime.execution_info
     first_id = message_id = f"{info.task_id}-{position}" + (f"-{info.attempt}" if info.attempt > 1 else "")

@@ -164,7 +164,7 @@ class Inference:
             system="\n\n".join(message.text for message in prompt.prompt if message.role == "system" and message.text),
             tools=tool_specs(tools.values()),
             tool_choice=next_tool_choice(agent, state),
-            metadata={"agent": agent.name, "call_count": call.call_count},
+            metadata={"agent": agent.name, "call_count": view.network.call_count},
             **agent.settings,
         )
         return cls(resolve_model(agent, call), request, window, allowance, stop)
@@ -172,15 +172,16 @@ class Inference:
 
 async def build_prompt(agent: Agent, call: AgentCall, view: RunView, state: Values) -> Prompt:
     """Return the prompt and the conversation to send, as the hook on_start leaves them."""
+    history = [*view.state.format_history(call.formatter), *repair_tool_rounds(state.get("messages", []))]
     system = agent.system
     if callable(system):
         system = await acall_with_kwargs(system, {**view.kwargs, "agent": agent})
-    more = (call.message.metadata or {}).get("system_prompt") if call.message is not None else None
-    text = "\n\n".join(part for part in (str(system or ""), more) if part)
+    message = view.network.message
+    system_of_turn = (message.metadata or {}).get("system_prompt") if message is not None else None
+    text = "\n\n".join(part for part in (str(system or ""), system_of_turn) if part)
     prompt = [Message(text, role="system")] if text else []
     if agent.assistant:
         prompt.append(Message(agent.assistant, role="assistant"))
-    history = [*call.history, *repair_tool_rounds(state.get("messages", []))]
     hook = agent.lifecycle.on_start
     if hook is None:
         return Prompt(prompt, history)

@@ -24,46 +24,48 @@ Streams = tuple[Any, Any]
 """The streams of the SDK's transports: incoming and outgoing messages."""
 OnEnd = Callable[[Exception | None], None]
 """Called when the stream from the server has ended, with the reason if known."""
-_LARGEST: Final = 64 * 2**20  # bytes of one answer over streamable HTTP; the SDK's own limit is too small for images
-_SILENCE: Final = 86_400.0  # seconds that a stream over HTTP may be silent; our own timeouts are shorter
+_MAX_EVENT_BYTES: Final = 64 * 2**20  # of one answer over streamable HTTP: the SDK's own limit is too small for images
+_READ_TIMEOUT: Final = 86_400.0  # seconds that a stream over HTTP may be silent: calls have timeouts of their own
 
 
-def open_client(server: McpServer, words: StderrTail, ended: OnEnd, heard: MessageHandlerFnT) -> Client:
-    """Return a client, connected once it is entered. `heard` receives unsolicited messages of the server."""
-    return Client(watched(_streams(server, words, ended), ended), message_handler=heard, cache=None)
+def open_client(server: McpServer, stderr: StderrTail, on_end: OnEnd, on_message: MessageHandlerFnT) -> Client:
+    """Return a client, connected once it is entered. `on_message` receives unsolicited messages of the server."""
+    return Client(with_end_detection(_streams(server, stderr, on_end), on_end), message_handler=on_message, cache=None)
 
 
 @asynccontextmanager
-async def watched(streams: AbstractAsyncContextManager[Streams], ended: OnEnd) -> AsyncGenerator[Streams]:
+async def with_end_detection(streams: AbstractAsyncContextManager[Streams], on_end: OnEnd) -> AsyncGenerator[Streams]:
     """Open streams of which the incoming one reports its end."""
     async with streams as (incoming, outgoing):
-        yield _IncomingStream(incoming, ended), outgoing
+        yield _IncomingStream(incoming, on_end), outgoing
 
 
 @asynccontextmanager
-async def _streams(server: McpServer, words: StderrTail, ended: OnEnd) -> AsyncGenerator[Streams]:
+async def _streams(server: McpServer, stderr: StderrTail, on_end: OnEnd) -> AsyncGenerator[Streams]:
     transport = server.transport
     if isinstance(transport, Stdio):
-        async with _start_program(transport, words) as streams:
+        async with _start_program(transport, stderr) as streams:
             yield streams
     elif isinstance(transport, StreamableHttp):
-        timeout = httpx2.Timeout(server.connect_timeout, read=_SILENCE)
+        timeout = httpx2.Timeout(server.connect_timeout, read=_READ_TIMEOUT)
         pinned = _pinned(transport.addresses)
         async with (
             httpx2.AsyncClient(headers=dict(transport.headers), timeout=timeout, transport=pinned) as client,
-            streamable_http_client(transport.url, http_client=client, max_sse_event_size=_LARGEST) as streams,
+            streamable_http_client(transport.url, http_client=client, max_sse_event_size=_MAX_EVENT_BYTES) as streams,
         ):
             yield streams
     else:
         headers, timeout = dict(transport.headers), server.connect_timeout
-        clients = partial(_create_http_client, ended, transport.addresses)
-        opened = sse_client(transport.url, headers, timeout, sse_read_timeout=_SILENCE, httpx_client_factory=clients)
+        clients = partial(_create_http_client, on_end, transport.addresses)
+        opened = sse_client(
+            transport.url, headers, timeout, sse_read_timeout=_READ_TIMEOUT, httpx_client_factory=clients
+        )
         async with opened as streams:
             yield streams
 
 
 def _create_http_client(
-    ended: OnEnd,
+    on_end: OnEnd,
     addresses: Sequence[str],
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
@@ -73,7 +75,7 @@ def _create_http_client(
 
     async def check(response: httpx2.Response) -> None:
         if response.request.method == "POST" and response.is_error:
-            ended(ConnectionError(f"a message was refused with {response.status_code} {response.reason_phrase}"))
+            on_end(ConnectionError(f"a message was refused with {response.status_code} {response.reason_phrase}"))
 
     pinned, hooks = _pinned(addresses), {"response": [check]}
     return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, transport=pinned, event_hooks=hooks)
@@ -108,7 +110,7 @@ class _PinnedTransport(httpx2.AsyncHTTPTransport):
 
 
 @asynccontextmanager
-async def _start_program(transport: Stdio, words: StderrTail) -> AsyncGenerator[Streams]:
+async def _start_program(transport: Stdio, stderr: StderrTail) -> AsyncGenerator[Streams]:
     parameters = StdioServerParameters(
         command=transport.command,
         args=list(transport.args),
@@ -117,7 +119,7 @@ async def _start_program(transport: Stdio, words: StderrTail) -> AsyncGenerator[
         encoding_error_handler="replace",  # invalid text is not a message, and no reason to disconnect
     )
     async with AsyncExitStack() as stack:
-        with words.pipe() as errors:
+        with stderr.pipe() as errors:
             streams = await stack.enter_async_context(stdio_client(parameters, errlog=errors))
         yield streams
 
@@ -125,9 +127,9 @@ async def _start_program(transport: Stdio, words: StderrTail) -> AsyncGenerator[
 class _IncomingStream:
     """An incoming stream, as the SDK reads it, that reports its end."""
 
-    def __init__(self, stream: Any, ended: OnEnd) -> None:
+    def __init__(self, stream: Any, on_end: OnEnd) -> None:
         self._stream = stream
-        self._ended = ended
+        self._on_end = on_end
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -139,7 +141,7 @@ class _IncomingStream:
         try:
             return await self._stream.__anext__()
         except BaseException:  # the end, or a connection that broke
-            self._ended(None)
+            self._on_end(None)
             raise
 
     async def __aenter__(self) -> Self:

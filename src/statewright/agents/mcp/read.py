@@ -23,16 +23,16 @@ from statewright.agents.mcp.server import (
 )
 from statewright.errors import InvalidConfig, suggestion
 
-_BELOW: Final = ("transport", "config", "requestInit")
-_OTHER_NAMES: Final = {"transport": "type", "arguments": "args", "tools": "allowed_tools", "disabled": "enabled"}
+_NESTED_KEYS: Final = ("transport", "config", "requestInit")
+_ALIASES: Final = {"transport": "type", "arguments": "args", "tools": "allowed_tools", "disabled": "enabled"}
 _KINDS: Final = {
     "stdio": "stdio",
     "sse": "sse",
     **dict.fromkeys(("streamable-http", "streamable_http", "streamableHttp", "http"), "streamable-http"),
 }
-_OF_COMMANDS: Final = ("command", "args", "env", "cwd", "inherit_env")
-_OF_URLS: Final = ("url", "headers", "auth_token")
-_KNOWN: Final = ("name", "description", "type", *_OF_COMMANDS, *_OF_URLS, *SETTINGS)
+_COMMAND_KEYS: Final = ("command", "args", "env", "cwd", "inherit_env")
+_URL_KEYS: Final = ("url", "headers", "auth_token")
+_KEYS: Final = ("name", "description", "type", *_COMMAND_KEYS, *_URL_KEYS, *SETTINGS)
 
 
 def read_server(
@@ -64,7 +64,7 @@ def read_servers(
         servers += [server] if server is not None else []
     names = [server.name for server in servers]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        problems.append(f"MCP server {name!r}: the name is given to {names.count(name)} servers. Give each its own.")
+        problems.append(f"MCP server {name!r}: {names.count(name)} servers have this name. Give each its own.")
     if problems:
         raise InvalidConfig(format_problems(problems))
     return tuple(servers)
@@ -75,8 +75,8 @@ def _entries(data: Any) -> Iterator[Any]:
     if not isinstance(data, Mapping):
         yield from data
         return
-    named = cast("Mapping[str, Any]", data)
-    for name, entry in cast("Mapping[str, Any]", named.get("mcpServers", named)).items():
+    servers = cast("Mapping[str, Any]", data)
+    for name, entry in cast("Mapping[str, Any]", servers.get("mcpServers", servers)).items():
         yield {"name": name, **entry} if isinstance(entry, Mapping) else {"name": name, "config": entry}
 
 
@@ -113,14 +113,14 @@ class _EntryReader:
         for key, value in entry.items():
             if value is None:  # the same as a missing key
                 continue
-            if key in _BELOW and not (key == "transport" and isinstance(value, str)):
+            if key in _NESTED_KEYS and not (key == "transport" and isinstance(value, str)):
                 self._collect_below(key, value)
                 continue
-            name = _OTHER_NAMES.get(key, key)
-            if name not in _KNOWN:
-                self._problem(f"unknown key {key!r}. {suggestion(key, _KNOWN, noun='Keys')}")
+            name = _ALIASES.get(key, key)
+            if name not in _KEYS:
+                self._problem(f"unknown key {key!r}. {suggestion(key, _KEYS, noun='Keys')}")
             elif name in self._values:
-                self._problem(f"{name} is given twice. Write it once.")
+                self._problem(f"{name} is set twice. Write it once.")
             else:
                 self._values[name] = not value if key == "disabled" else value
 
@@ -134,8 +134,7 @@ class _EntryReader:
         kind = self._kind()
         if kind is None:
             return None
-        others = _OF_URLS if kind == "stdio" else _OF_COMMANDS
-        for name in others:
+        for name in _URL_KEYS if kind == "stdio" else _COMMAND_KEYS:
             if name in self._values:
                 self._problem(f"{name} does not apply to a server of type {kind}. Leave it out.")
         if kind == "stdio":
@@ -147,41 +146,41 @@ class _EntryReader:
 
     def _kind(self) -> str | None:
         has_command, has_url = "command" in self._values, "url" in self._values
-        written = self._values.get("type")
+        value = self._values.get("type")
         if has_command == has_url:
             transports = "both a command and a url" if has_url else "neither a command nor a url"
             self._problem(f"it has {transports}. Give one of them.")
             return None
-        if written is None:
+        if value is None:
             return "stdio" if has_command else self._untyped_url
-        kind = _KINDS.get(written) if isinstance(written, str) else None
+        kind = _KINDS.get(value) if isinstance(value, str) else None
         if kind is None:
             # The value is not quoted, since a secret may have been written here.
-            self._problem(f"type is unknown. {suggestion(str(written), _KINDS, noun='Types')}")
+            self._problem(f"type is unknown. {suggestion(str(value), _KINDS, noun='Types')}")
         return kind
 
     def _args(self) -> tuple[str, ...]:
-        written = self._values.get("args", ())
-        if isinstance(written, str):
-            return self._split(written)
-        if not isinstance(written, list | tuple):
-            self._problem(f"args is {type(written).__name__}. Give a list of texts.")
+        value = self._values.get("args", ())
+        if isinstance(value, str):
+            return self._split(value)
+        if not isinstance(value, list | tuple):
+            self._problem(f"args is {type(value).__name__}. Give a list of texts.")
             return ()
-        return tuple(self._text("args", item) for item in cast("list[Any]", written))
+        return tuple(self._text("args", item) for item in cast("list[Any]", value))
 
-    def _split(self, written: str) -> tuple[str, ...]:
+    def _split(self, value: str) -> tuple[str, ...]:
         try:
-            return tuple(shlex.split(written))
+            return tuple(shlex.split(value))
         except ValueError:
             self._problem("args is a text whose quotes do not match. Give a list of texts.")
             return ()
 
     def _texts(self, name: str) -> dict[str, str]:
-        written = self._values.get(name, {})
-        if not isinstance(written, Mapping):
-            self._problem(f"{name} is {type(written).__name__}. Give a mapping from names to texts.")
+        value = self._values.get(name, {})
+        if not isinstance(value, Mapping):
+            self._problem(f"{name} is {type(value).__name__}. Give a mapping from names to texts.")
             return {}
-        return {key: self._text(name, value) for key, value in cast("Mapping[str, Any]", written).items()}
+        return {key: self._text(name, item) for key, item in cast("Mapping[str, Any]", value).items()}
 
     def _headers(self) -> dict[str, str]:
         headers = self._texts("headers")

@@ -29,7 +29,7 @@ class Stdio:
     command: str
     args: tuple[str, ...] = ()
     env: Texts = field(default_factory=dict[str, str], hash=False)
-    """Added to the environment that programs need to start."""
+    """Added to the variables that every program inherits: see `environment`."""
     cwd: str | None = None
     inherit_env: bool = False
     """Pass on the whole environment of this process, with the secrets in it."""
@@ -44,7 +44,7 @@ class Stdio:
         yield from _secrets_in_arguments(self.args)
 
     def problems(self) -> Iterator[str]:
-        if not _is_filled(self.command):
+        if not _is_nonempty_text(self.command):
             yield f"command is {self.command!r}. Give the program to start."
         if not all(isinstance(argument, str) for argument in cast("tuple[Any, ...]", self.args)):
             yield "args has a value that is not text. Give a list of texts."
@@ -54,29 +54,29 @@ class Stdio:
 
     def environment(self) -> dict[str, str]:
         """Return the environment that the program is started with."""
-        inherited = {name: value for name, value in os.environ.items() if self.inherit_env or _is_needed(name)}
+        inherited = {name: value for name, value in os.environ.items() if self.inherit_env or _is_inherited(name)}
         return {**inherited, **self.env}
 
     def __repr__(self) -> str:
         return f"Stdio({self.command!r})"
 
 
-_NEEDED: Final = frozenset(
+_INHERITED: Final = frozenset(
     """
     PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TMPDIR TMP TEMP VIRTUAL_ENV
     HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE
     APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT USERNAME USERPROFILE COMSPEC PATHEXT
     """.split()  # noqa: SIM905  # one name a line would be thirty lines
 )
-"""The variables that programs need to start, to find their files and to reach the network, on every system."""
+"""The variables that programs inherit: those needed to start, to find files and to reach the network, on any system."""
 
 
-def _is_needed(name: str) -> bool:
-    return name.upper() in _NEEDED or name.startswith(("LC_", "XDG_"))
+def _is_inherited(name: str) -> bool:
+    return name.upper() in _INHERITED or name.startswith(("LC_", "XDG_"))
 
 
 @dataclass(frozen=True, repr=False)
-class _AtUrl:
+class _HttpTransport:
     """A server that is reached over HTTP."""
 
     kind: ClassVar[str]
@@ -89,7 +89,7 @@ class _AtUrl:
 
     @property
     def shown(self) -> str:
-        return f"URL {self._bare_url}"
+        return f"URL {self._public_url}"
 
     @property
     def secrets(self) -> Iterator[str]:
@@ -100,25 +100,25 @@ class _AtUrl:
     def problems(self) -> Iterator[str]:
         parts = _split(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            yield f"url is {self._bare_url!r}. Give an address that begins with http:// or https://."
+            yield f"url is {self._public_url!r}. Give an address that begins with http:// or https://."
         yield from _problems_of_texts("headers", self.headers)
 
     @property
-    def _bare_url(self) -> str:
+    def _public_url(self) -> str:
         parts = _split(self.url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._bare_url!r})"
+        return f"{type(self).__name__}({self._public_url!r})"
 
 
-class StreamableHttp(_AtUrl):
+class StreamableHttp(_HttpTransport):
     """A server that is reached over HTTP; the protocol's present form."""
 
     kind = "streamable-http"
 
 
-class Sse(_AtUrl):
+class Sse(_HttpTransport):
     """A server that is reached over HTTP and keeps one stream of events open; the protocol's first form."""
 
     kind = "sse"
@@ -148,7 +148,7 @@ def _secrets_in_arguments(args: tuple[str, ...]) -> Iterator[str]:
             yield from args[index + 1 : index + 2]
 
 
-def _is_filled(text: Any) -> bool:
+def _is_nonempty_text(text: Any) -> bool:
     return isinstance(text, str) and bool(text.strip()) and "\0" not in text
 
 
@@ -158,7 +158,7 @@ def _problems_of_texts(name: str, texts: Any) -> Iterator[str]:
         yield f"{name} is not a mapping. Give names with their values."
         return
     for key, value in cast("Mapping[Any, Any]", texts).items():
-        if not _is_filled(key) or not isinstance(value, str) or "\0" in value:
+        if not _is_nonempty_text(key) or not isinstance(value, str) or "\0" in value:
             yield f"{name} has no text under {key!r}. Give every value as text."
 
 

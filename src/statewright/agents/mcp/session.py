@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _STDERR_WAIT: Final = 0.5  # seconds to wait for the last output of a program that has died
 _PAUSE: Final = 1.0  # seconds before subscribing to changes again
 _CLOSE_TIMEOUT: Final = 8.0  # seconds, more than the SDK gives a program to exit and then to be killed
-_MOST_PAGES: Final = 1000
+_MAX_PAGES: Final = 1000
 
 
 class Session:
@@ -70,15 +70,15 @@ class Session:
                 self._listed = listed
             return listed
 
-    async def build_error(self, what: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
-        """Return an error with what failed, the known reason, and the last output of the server program."""
+    async def build_error(self, failure: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
+        """Return an error with the failure, the reason if known, and the last output of the server program."""
         cause = self._cause or error
         reason = (
             truncate(self._server.without_secrets(error_text(cause))) if cause is not None else "the server hung up"
         )
-        words = await self._stderr.read(patience=_STDERR_WAIT if self.is_over else 0)
-        ending = f"\nThe end of what it wrote to its standard error:\n{words}" if words else ""
-        return ToolError(self._server.without_secrets(f"{what}: {reason.rstrip('.')}. {hint}".rstrip() + ending))
+        stderr = await self._stderr.read(patience=_STDERR_WAIT if self.is_over else 0)
+        ending = f"\nThe end of what it wrote to its standard error:\n{stderr}" if stderr else ""
+        return ToolError(self._server.without_secrets(f"{failure}: {reason.rstrip('.')}. {hint}".rstrip() + ending))
 
     async def close(self) -> None:
         """End the session, and wait until its resources are closed."""
@@ -86,8 +86,8 @@ class Session:
         if not self._client.done():
             self._task.cancel()
             self._fail_waiting(ToolError(f"{self._server.shown} was closed before it was connected."))
-        _, lingering = await asyncio.wait([self._task], timeout=_CLOSE_TIMEOUT)
-        if lingering:
+        _, pending = await asyncio.wait([self._task], timeout=_CLOSE_TIMEOUT)
+        if pending:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=_CLOSE_TIMEOUT)
 
@@ -109,7 +109,7 @@ class Session:
 
         async with open_client(self._server, self._stderr, self._on_end, self._on_message) as client:
             self._deadline.cancel()
-            if self._client.done():  # too late
+            if self._client.done():  # too late: the callers were told that it timed out
                 return
             self._client.set_result(client)
             async with anyio.create_task_group() as group:
@@ -117,10 +117,10 @@ class Session:
                 await self._stop.wait()
                 group.cancel_scope.cancel()
 
-    def _on_end(self, why: Exception | None) -> None:
-        self._cause = self._cause or why
+    def _on_end(self, cause: Exception | None) -> None:
+        self._cause = self._cause or cause
         self._stop.set()
-        if why is not None and not self._client.done():  # otherwise the SDK would wait forever
+        if cause is not None and not self._client.done():  # otherwise the SDK would wait forever
             self._task.cancel()
 
     async def _on_message(self, message: Any) -> None:
@@ -164,10 +164,10 @@ class Session:
     async def _fail_with_reason(self) -> None:
         if self._client.done():
             return
-        what, hint = f"{self._server.shown} could not be reached", "Check its address, and that it is running"
+        failure, hint = f"{self._server.shown} could not be reached", "Check its address, and that it is running"
         if self._server.transport.kind == "stdio":
-            what, hint = f"{self._server.shown} could not be started", "Check its command and arguments"
-        self._fail_waiting(await self.build_error(what, hint=f"{hint}, or raise connect_timeout if it is slow."))
+            failure, hint = f"{self._server.shown} could not be started", "Check its command and arguments"
+        self._fail_waiting(await self.build_error(failure, hint=f"{hint}, or raise connect_timeout if it is slow."))
 
     def _fail_waiting(self, error: ToolError) -> None:
         if self._client.done():
@@ -188,14 +188,14 @@ class Session:
 async def _all_pages(client: Client) -> tuple[ListedTool, ...]:
     tools: dict[str, ListedTool] = {}
     cursor: str | None = None
-    for _ in range(_MOST_PAGES):
+    for _ in range(_MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
         for tool in page.tools:  # a list that changes meanwhile may repeat a tool
             tools.setdefault(tool.name, tool)
         cursor = page.next_cursor
         if cursor is None:
             return tuple(tools.values())
-    raise RuntimeError(f"the list has more than {_MOST_PAGES} pages")
+    raise RuntimeError(f"the list has more than {_MAX_PAGES} pages")
 
 
 # -- connections
@@ -262,9 +262,9 @@ class Connection:
             reason = truncate(self._server.without_secrets(error_text(error)).rstrip("."))
             return ToolError(f"{self._server.shown} could not do the call of {tool!r}: {reason}.")
         self._end(session)
-        what = f"{self._server.shown} was lost during the call of {tool!r}"
+        failure = f"{self._server.shown} was lost during the call of {tool!r}"
         hint = "The call may have had an effect, so it was not repeated. The next call connects anew."
-        return await session.build_error(what, error, hint=hint)
+        return await session.build_error(failure, error, hint=hint)
 
 
 def _is_lost(error: Exception) -> bool:

@@ -16,11 +16,11 @@ LONGEST_TEXT: Final = 10_000
 """Characters of a description, or of an error."""
 LONGEST_TEXTS: Final = 50_000
 """Characters of all descriptions of a schema together. Later ones are dropped."""
-_IN_WORDS: Final = ("description", "title", "$comment", "examples", "markdownDescription", "enumDescriptions")
+_PROSE_KEYWORDS: Final = ("description", "title", "$comment", "examples", "markdownDescription", "enumDescriptions")
 """Keywords that document a schema and do not affect validation."""
-_OF_NAMES: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_MAP_KEYWORDS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 """Keywords whose keys are names, not keywords."""
-_OF_VALUES: Final = ("default", "const", "enum")
+_VALUE_KEYWORDS: Final = ("default", "const", "enum")
 
 
 def truncate(text: str, noun: str = "text", longest: int = LONGEST_TEXT) -> str:
@@ -37,7 +37,7 @@ class _SchemaTruncation:
     """Truncates the descriptions of one schema, and counts the characters that remain for the next ones."""
 
     def __init__(self) -> None:
-        self._left = LONGEST_TEXTS
+        self._remaining = LONGEST_TEXTS
 
     def schema(self, schema: Any) -> Any:
         if isinstance(schema, list):
@@ -53,25 +53,27 @@ class _SchemaTruncation:
         return {key: value for key, value in shortened.items() if value is not None or keywords[key] is None}
 
     def _value(self, key: str, value: Any) -> Any:
-        if key in _IN_WORDS:
-            return self._words(value)
-        if key in _OF_VALUES:
+        if key in _PROSE_KEYWORDS:
+            return self._prose(value)
+        if key in _VALUE_KEYWORDS:
             return value
-        if key in _OF_NAMES and isinstance(value, Mapping):
-            named = cast("Mapping[str, Any]", value)
-            shorter = {name: self.schema(subschema) for name, subschema in named.items()}
-            return shorter if any(shorter[name] is not subschema for name, subschema in named.items()) else named
+        if key in _MAP_KEYWORDS and isinstance(value, Mapping):
+            subschemas = cast("Mapping[str, Any]", value)
+            shorter = {name: self.schema(subschema) for name, subschema in subschemas.items()}
+            return (
+                shorter if any(shorter[name] is not subschema for name, subschema in subschemas.items()) else subschemas
+            )
         return self.schema(value)
 
-    def _words(self, value: Any) -> Any:
+    def _prose(self, value: Any) -> Any:
         """Return a description, truncated to the remaining characters; None if none remain."""
         if isinstance(value, str):
-            short = truncate(value, "description", min(LONGEST_TEXT, self._left)) if self._left > 0 else None
-            self._left -= min(len(value), LONGEST_TEXT)
+            short = truncate(value, "description", min(LONGEST_TEXT, self._remaining)) if self._remaining > 0 else None
+            self._remaining -= min(len(value), LONGEST_TEXT)
             return short
         size = len(str(value))
-        self._left -= size
-        return value if self._left > 0 and size <= LONGEST_TEXT else None
+        self._remaining -= size
+        return value if self._remaining > 0 and size <= LONGEST_TEXT else None
 
 
 # -- errors
@@ -90,8 +92,8 @@ def error_text(error: BaseException) -> str:
 
 # -- standard error
 
-_KEPT: Final = 4096  # bytes; earlier output is dropped
-_LINES: Final = 8
+_TAIL_BYTES: Final = 4096  # bytes; earlier output is dropped
+_TAIL_LINES: Final = 8
 _PAUSE: Final = 0.01  # seconds
 
 
@@ -121,12 +123,12 @@ class StderrTail:
             await asyncio.sleep(_PAUSE)
             waited += _PAUSE
         lines = self._end.decode(errors="replace").splitlines()
-        whole = lines[1:] if self._is_cut else lines  # a truncated secret would not be recognised
-        return "\n".join(whole[-_LINES:]).strip()
+        complete_lines = lines[1:] if self._is_cut else lines  # a truncated secret would not be recognised
+        return "\n".join(complete_lines[-_TAIL_LINES:]).strip()
 
     def _read_pipe(self, reading: int) -> None:
         with open(reading, "rb", buffering=0) as file:
-            while read := file.read(_KEPT):
-                everything = self._end + read
-                self._is_cut = self._is_cut or len(everything) > _KEPT
-                self._end = everything[-_KEPT:]
+            while read := file.read(_TAIL_BYTES):
+                output = self._end + read
+                self._is_cut = self._is_cut or len(output) > _TAIL_BYTES
+                self._end = output[-_TAIL_BYTES:]

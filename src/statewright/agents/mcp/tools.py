@@ -50,16 +50,14 @@ class McpTool:
         cancelled call is cancelled at the server. Raises ToolError with the text of a result that is an error, and if
         the server does not answer.
         """
-        plain = _plain_arguments(self.name, arguments)
+        json_arguments = _plain_arguments(self.name, arguments)
         progress = _ProgressReporter(self.name, context)
         result = await asyncio.wrap_future(
-            self._owner.submit(Host.call, self.server, self.remote_name, plain, progress)
+            self._owner.submit(Host.call, self.server, self.remote_name, json_arguments, progress)
         )
         if result.is_error:
             # Masked before it is truncated: a partial secret would not be recognised.
-            text = (
-                truncate(self.server.without_secrets(result_text(result)).strip()) or "it failed, and did not say why"
-            )
+            text = truncate(self.server.without_secrets(result_text(result)).strip()) or "it failed without a reason"
             raise ToolError(f"Tool {self.name!r} failed: {text}")
         return convert_result(result)
 
@@ -96,7 +94,7 @@ def _plain_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolError(
-            f"The arguments of tool {tool!r} cannot be written as JSON: {error}. Give plain data."
+            f"The arguments of tool {tool!r} cannot be written as JSON: {error}. Pass plain data."
         ) from None
 
 
@@ -111,8 +109,8 @@ def _annotations(listed: ListedTool) -> dict[str, Any]:
 def convert_result(result: CallToolResult) -> Any:
     """Return structured content, the text if there is nothing else, or a list of all parts.
 
-    Parts are maps with a `type`: `text`, `image`, `audio`, `resource` or `resource_link`. None is dropped: structured
-    content with images comes first, as a text part.
+    Parts are maps with a `type`: `text`, `image`, `audio`, `resource` or `resource_link`. Structured content beside
+    images becomes the first part, as text.
     """
     parts = [_convert_block(block) for block in result.content]
     only_text = all(part["type"] == "text" for part in parts)
@@ -156,9 +154,9 @@ ToolKey = tuple[str, str]
 
 def fit_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
     """Return a unique name for each tool."""
-    wanted = {key: _sanitize("-".join(key)) for key in keys}
-    counts = Counter(wanted.values())
-    return {key: name if _is_usable(name, counts) else _with_suffix(name, key) for key, name in wanted.items()}
+    names = {key: _sanitize("-".join(key)) for key in keys}
+    counts = Counter(names.values())
+    return {key: name if _is_usable(name, counts) else _with_suffix(name, key) for key, name in names.items()}
 
 
 def _is_usable(name: str, counts: Counter[str]) -> bool:
@@ -171,8 +169,8 @@ def _sanitize(name: str) -> str:
 
 
 def _with_suffix(name: str, key: ToolKey) -> str:
-    mark = hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX]
-    return f"{name[: LONGEST - _SUFFIX - 1]}-{mark}"
+    digest = hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX]
+    return f"{name[: LONGEST - _SUFFIX - 1]}-{digest}"
 
 
 # -- tools

@@ -24,20 +24,20 @@ class Conversation:
     units: Sequence[Unit]
 
     @property
-    def anchor(self) -> int | None:
+    def last_user_unit(self) -> int | None:
         """The number of the unit with the last message of the user."""
-        return next((n for n in reversed(range(len(self.units))) if _has_user(self.units[n])), None)
+        return next((index for index in reversed(range(len(self.units))) if _has_user(self.units[index])), None)
 
     def turns(self) -> list[range]:
         """Return the units of each turn. Units before the first message of the user are a turn too."""
-        starts = [n for n, unit in enumerate(self.units) if n == 0 or unit[0].role == "user"]
+        starts = [index for index, unit in enumerate(self.units) if index == 0 or unit[0].role == "user"]
         return [range(start, end) for start, end in pairwise([*starts, len(self.units)])]
 
     def messages(self, units: Iterable[int]) -> list[Message]:
         """Return the messages of some units and of the anchor, in order."""
-        anchor = self.anchor
-        chosen = set(units) if anchor is None else {anchor, *units}
-        return [message for n in sorted(chosen) for message in self.units[n]]
+        last_user_unit = self.last_user_unit
+        chosen = set(units) if last_user_unit is None else {last_user_unit, *units}
+        return [message for index in sorted(chosen) for message in self.units[index]]
 
     def since(self, start: int) -> list[Message]:
         """Return the messages from a unit on, preceded by the anchor if it is earlier."""
@@ -49,10 +49,10 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     head = tuple(takewhile(lambda message: message.role == "system", messages))
     body = messages[len(head) :]
     results = _results_by_call(body)
-    whole = {call: positions for call, positions in results.items() if _is_answered(body, call, positions)}
-    spans = {call: max(positions) for call, positions in whole.items()}
-    sent = {n for n, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
-    sent.update(spans, *whole.values())
+    answered = {call: positions for call, positions in results.items() if _is_answered(body, call, positions)}
+    spans = {call: max(positions) for call, positions in answered.items()}
+    sent = {index for index, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
+    sent.update(spans, *answered.values())
     return Conversation(head, _units(body, sorted(sent), spans))
 
 
@@ -60,17 +60,17 @@ def _results_by_call(body: Sequence[Message]) -> dict[int, list[int]]:
     """Return the positions of the results of each message with calls. Ids may repeat: the nearest call counts."""
     latest: dict[str, int] = {}
     results: dict[int, list[int]] = {}
-    for n, message in enumerate(body):
+    for index, message in enumerate(body):
         if message.tool_calls:
-            results[n] = []
-            latest.update({call.id: n for call in message.tool_calls})
+            results[index] = []
+            latest.update({call.id: index for call in message.tool_calls})
         elif message.role == "tool" and (call := latest.get(message.tool_call_id or "")) is not None:
-            results[call].append(n)
+            results[call].append(index)
     return results
 
 
 def _is_answered(body: Sequence[Message], call: int, results: Sequence[int]) -> bool:
-    answered = {body[n].tool_call_id or "" for n in results}
+    answered = {body[index].tool_call_id or "" for index in results}
     return answered == {tool_call.id for tool_call in body[call].tool_calls}
 
 
@@ -78,11 +78,11 @@ def _units(body: Sequence[Message], sent: Sequence[int], spans: dict[int, int]) 
     """Group the messages to send into units: everything between a call and its last result is one."""
     units: list[list[Message]] = []
     end = -1
-    for n in sent:
-        if n > end:
+    for index in sent:
+        if index > end:
             units.append([])
-        units[-1].append(body[n])
-        end = max(end, spans.get(n, n))
+        units[-1].append(body[index])
+        end = max(end, spans.get(index, index))
     return [tuple(unit) for unit in units]
 
 

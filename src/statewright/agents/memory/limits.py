@@ -84,16 +84,16 @@ def recent_start(conversation: Conversation, limits: Limits) -> int:
     head_tokens = 0 if limits.tokens is None else estimate_tokens(conversation.head)
     room = Limits(limits.messages, None if limits.tokens is None else limits.tokens - head_tokens)
     last = len(units) - 1
-    anchor = conversation.anchor
-    for n in {last} if anchor is None else {anchor, last}:
-        room = room.minus(units[n])
-    first = 0 if anchor is None else anchor + 1
-    for n in reversed(range(first, last)):
-        remaining = room.minus(units[n])
+    last_user_unit = conversation.last_user_unit
+    for index in {last} if last_user_unit is None else {last_user_unit, last}:
+        room = room.minus(units[index])
+    first = 0 if last_user_unit is None else last_user_unit + 1
+    for index in reversed(range(first, last)):
+        remaining = room.minus(units[index])
         if remaining.are_exceeded:
-            return n + 1
+            return index + 1
         room = remaining
-    return 0 if anchor is None else _start_with_turns(conversation, anchor, room)
+    return 0 if last_user_unit is None else _start_with_turns(conversation, last_user_unit, room)
 
 
 def _start_with_turns(conversation: Conversation, start: int, room: Limits) -> int:
@@ -102,7 +102,7 @@ def _start_with_turns(conversation: Conversation, start: int, room: Limits) -> i
         before = range(turn.start, min(turn.stop, start))
         if not before:
             continue
-        room = room.minus([message for n in before for message in conversation.units[n]])
+        room = room.minus([message for index in before for message in conversation.units[index]])
         if room.are_exceeded:
             break
         start = turn.start

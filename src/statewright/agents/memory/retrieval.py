@@ -24,7 +24,7 @@ Vector = Sequence[float]
 Vectors = Sequence[Vector]
 Embed = Callable[[Sequence[str]], Vectors | Awaitable[Vectors]]
 """Embeds texts as vectors of equal length: a coroutine function, or a plain function, which is called on a thread."""
-_KEPT: Final = 10_000
+_MAX_CACHED_VECTORS: Final = 10_000
 """Maximum number of cached vectors."""
 
 
@@ -33,13 +33,13 @@ class VectorSearch:
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
-        self._vectors: LRUCache[str, Vector] = LRUCache(_KEPT)
+        self._vectors: LRUCache[str, Vector] = LRUCache(_MAX_CACHED_VECTORS)
 
     async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
         """Return the indices of the texts nearest to the query, nearest first; later texts win ties."""
-        wanted, *vectors = await self._vectors_of([query, *texts])
-        scores = [(_dot_product(wanted, vector), n) for n, vector in enumerate(vectors)]
-        return [n for _, n in sorted(scores, reverse=True)[:count]]
+        query_vector, *vectors = await self._vectors_of([query, *texts])
+        scores = [(_dot_product(query_vector, vector), index) for index, vector in enumerate(vectors)]
+        return [index for _, index in sorted(scores, reverse=True)[:count]]
 
     async def _vectors_of(self, texts: Sequence[str]) -> list[Vector]:
         cached = {text: self._vectors.get(text) for text in texts}
@@ -86,7 +86,7 @@ def _check_dimensions(vectors: Iterable[Vector]) -> None:
 
 # -- search in a store
 
-_KNOWN: Final = 10_000
+_MAX_STORED_KEYS: Final = 10_000
 """Maximum number of items that are known to be in the store."""
 
 
@@ -98,7 +98,7 @@ class StoreSearch:
 
     def __init__(self) -> None:
         self._store: Store | None = None
-        self._is_stored: LRUCache[str, bool] = LRUCache(_KNOWN)
+        self._is_stored: LRUCache[str, bool] = LRUCache(_MAX_STORED_KEYS)
         """Items that are known to be in the store, by namespace and key."""
 
     async def nearest(
@@ -109,10 +109,10 @@ class StoreSearch:
 
     def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
         if store is not self._store:
-            self._store, self._is_stored = store, LRUCache(_KNOWN)
-        by_key = {fingerprint(text): n for n, text in enumerate(texts)}
-        for key, n in by_key.items():
-            self._put(store, namespace, key, texts[n])
+            self._store, self._is_stored = store, LRUCache(_MAX_STORED_KEYS)
+        by_key = {fingerprint(text): index for index, text in enumerate(texts)}
+        for key, index in by_key.items():
+            self._put(store, namespace, key, texts[index])
         return _search(store, namespace, query, by_key, count)
 
     def _put(self, store: Store, namespace: Namespace, key: str, text: str) -> None:
@@ -175,7 +175,7 @@ class Retrieval:
         groups = [group for group in _groups(conversation, start) if _text(conversation, group)]
         query = context.query or _question(conversation)
         nearest = await self._nearest(query, conversation, groups, context) if groups and query else []
-        chosen = [n for group in nearest for n in group]
+        chosen = [index for group in nearest for index in group]
         return [*conversation.head, *conversation.messages([*chosen, *range(start, len(conversation.units))])]
 
     async def _nearest(
@@ -187,7 +187,7 @@ class Retrieval:
         else:
             store, namespace = self._resolve_store(context), self._own_namespace(context)
             indices = await self._by_store.nearest(store, namespace, query, texts, self._top_k)
-        return [groups[n] for n in indices]
+        return [groups[index] for index in indices]
 
     def _resolve_store(self, context: MemoryContext) -> Store:
         store = self._store or context.store
@@ -206,21 +206,21 @@ class Retrieval:
 def _groups(conversation: Conversation, start: int) -> list[range]:
     """Return the groups of earlier units to search: those of a turn, but single units of the current turn."""
     groups: list[range] = []
-    anchor = conversation.anchor
+    last_user_unit = conversation.last_user_unit
     for turn in conversation.turns():
-        if turn.stop <= start and (anchor is None or anchor not in turn):
+        if turn.stop <= start and (last_user_unit is None or last_user_unit not in turn):
             groups.append(turn)
         else:
-            groups += [range(n, n + 1) for n in turn if n < start and n != anchor]
+            groups += [range(index, index + 1) for index in turn if index < start and index != last_user_unit]
     return groups
 
 
 def _text(conversation: Conversation, group: range) -> str:
-    return "\n".join(message.text for n in group for message in conversation.units[n] if message.text)
+    return "\n".join(message.text for index in group for message in conversation.units[index] if message.text)
 
 
 def _question(conversation: Conversation) -> str:
     """Return the text of the last message of the user."""
-    anchor = conversation.anchor
-    unit = () if anchor is None else conversation.units[anchor]
+    last_user_unit = conversation.last_user_unit
+    unit = () if last_user_unit is None else conversation.units[last_user_unit]
     return next((message.text for message in reversed(unit) if message.role == "user"), "")

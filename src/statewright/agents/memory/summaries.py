@@ -81,8 +81,8 @@ class Summaries:
     def _longest(self, keys: Sequence[str], context: MemoryContext) -> Summary:
         saved = _saved_summary(keys, context)
         for count in range(len(keys), saved.units, -1):
-            text, maker = self._texts.get(keys[count - 1]) or ("", None)
-            if text and (maker is None or maker != context.task_id):
+            text, task_id = self._texts.get(keys[count - 1]) or ("", None)
+            if text and (task_id is None or task_id != context.task_id):
                 self._save(keys[count - 1], text, context)
                 return Summary(count, text)
         return saved
@@ -139,20 +139,20 @@ class Summaries:
         self._save(keys[end - 1], text, context)
         return Summary(end, text)
 
-    async def _ask(self, before: str, units: Sequence[Unit], context: MemoryContext) -> str | None:
-        earlier = f"Summary of what came before:\n{before}\n\n" if before else ""
+    async def _ask(self, earlier_summary: str, units: Sequence[Unit], context: MemoryContext) -> str | None:
+        earlier = f"Summary of what came before:\n{earlier_summary}\n\n" if earlier_summary else ""
         lines = "\n".join(line for unit in units for message in unit for line in _message_lines(message))
         question = Message(f"{earlier}Conversation:\n{lines}")
         request = prepare_request(ModelRequest((question,), system=self._instructions))
         response = await context.complete(self._model, request)
         text = encodable_text(response.text).strip()
-        fault = _answer_problem(response, text)
-        if fault is None:
+        problem = _answer_problem(response, text)
+        if problem is None:
             return text
         logging.getLogger("statewright").warning(
             "Model %s was asked to summarise the conversation, and %s: %r. No summary is made in this turn.",
             named(self._model, request),
-            fault,
+            problem,
             text[:_MAX_LOGGED],
         )
         return None
@@ -181,10 +181,10 @@ def _saved_summary(keys: Sequence[str], context: MemoryContext) -> Summary:
 def _end_of_piece(units: Sequence[Unit], start: int) -> int:
     """Return the end of the units to summarize in one request: at least one unit."""
     tokens = 0
-    for n in range(start, len(units)):
-        tokens += estimate_tokens(units[n])
-        if tokens > _PIECE and n > start:
-            return n
+    for index in range(start, len(units)):
+        tokens += estimate_tokens(units[index])
+        if tokens > _PIECE and index > start:
+            return index
     return len(units)
 
 

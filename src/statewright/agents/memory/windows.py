@@ -40,7 +40,7 @@ class SummarizingWindow:
         first, units = start(conversation), conversation.units
         summary = self._summaries.longest(units[:first], context)
         if summary.units < first and not fits(_with_summary(conversation, summary)):
-            turn = units[: (conversation.anchor or 0) + 1]
+            turn = units[: (conversation.last_user_unit or 0) + 1]
             if not self._summaries.has_failed(turn, context):
                 summary = await self._summaries.summary(units[:first], context)
                 if summary.units < first:

@@ -9,7 +9,8 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 from statewright.agents.agent import Agent, is_count
 from statewright.agents.loop.run import NetworkRun
-from statewright.agents.network.router import AgentRegistry, Router, RoutingAgent, default_router
+from statewright.agents.network.registry import AgentRegistry
+from statewright.agents.network.router import Router, RoutingAgent, default_router
 from statewright.agents.state.data import field_values
 from statewright.agents.state.state import Formatter, State, result_messages
 from statewright.agents.state.usage_limits import UsageLimits
@@ -43,7 +44,7 @@ class NetworkDefinition(Generic[T]):
         self.default_model = default_model
         self.router: Router = cast(Any, router) if router is not None else default_router()
         self.default_state: State[T] = state if isinstance(state, State) else State(cast(Any, state))
-        self.form = self.default_state.form
+        self.data_schema = self.default_state.data_schema
         self.max_iter = max_iter
         """Maximum number of agent calls in one run; 0: no limit."""
         self.stop_when = stop_when

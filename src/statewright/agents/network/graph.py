@@ -49,12 +49,12 @@ _ON_DISCARD: Final = {DISCARDED: discarded_usage_update}
 
 def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
     """Return the graph of a network, not compiled yet."""
-    steps = _NetworkNodes(network)
-    graph = StateGraph({**NETWORK_STATE, **network.form.entries})
+    nodes = _NetworkNodes(network)
+    graph = StateGraph({**NETWORK_STATE, **network.data_schema.entries})
     graph.add_node(
-        "route", steps.route, destinations=["agent", "route"], metadata={"drawn": _DRAWN_EDGES, **_ON_DISCARD}
+        "route", nodes.route, destinations=["agent", "route"], metadata={"drawn": _DRAWN_EDGES, **_ON_DISCARD}
     )
-    graph.add_node("agent", steps.agent, metadata={"transparent": True, **_ON_DISCARD, **_drawn_agents(network)})
+    graph.add_node("agent", nodes.agent, metadata={"transparent": True, **_ON_DISCARD, **_drawn_agents(network)})
     graph.add_edge(START, "route")
     graph.add_edge("agent", "route")
     return graph
@@ -76,8 +76,6 @@ class _NetworkNodes:
     def __init__(self, network: NetworkDefinition[Any]) -> None:
         self._network = network
 
-    # -- route
-
     async def route(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
         """Choose the next agent, or end the run."""
         check_fields(state)
@@ -96,9 +94,8 @@ class _NetworkNodes:
         if isinstance(router, RoutingAgent):
             return await self._run_routing_agent(router, state, update, runtime)
         chosen = await acall_with_kwargs(router, _router_kwargs(view))
-        if isinstance(
-            chosen, RoutingAgent
-        ):  # called in a superstep of its own, so that the function's choice is saved first
+        if isinstance(chosen, RoutingAgent):
+            # Called in a superstep of its own, so that the function's choice is saved first.
             agents.admit(chosen)
             return Command(update={**update, **_data_update(view), "routing": chosen.name}, goto="route")
         return await self._call_next(chosen, state, update, view, runtime)
@@ -128,9 +125,9 @@ class _NetworkNodes:
             reason = "done" if summary is not None else _last_cut_short(results_of_run(state)) or "completed"
             final = {"stop_reason": reason, "summary": summary}
             return await self._end_run(final, state, update, view, runtime)
-        name, *rest = queue
-        called = Send("agent", {"agent": name, "position": state.get("position", 0)})
-        return Command(update={**update, **_data_update(view), "queue": rest}, goto=called)
+        name, *remaining = queue
+        call = Send("agent", {"agent": name, "position": state.get("position", 0)})
+        return Command(update={**update, **_data_update(view), "queue": remaining}, goto=call)
 
     def _check_enabled(self, view: RunView) -> None:
         if self._network.agents and not view.network.available_agents:
@@ -154,14 +151,12 @@ class _NetworkNodes:
     async def _end_run(
         self, final: dict[str, Any], state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
+        """Return the Command that ends the run, after saving its results in the user's storage."""
         history = self._network.history
         if history is not None:
-            thread = view.state.thread_id
-            await history.save_results(thread, results_of_run(state), view.kwargs, runtime)
+            await history.save_results(view.state.thread_id, results_of_run(state), view.kwargs, runtime)
         run_agents(self._network, runtime).forget()
         return Command(update={**update, **_data_update(view), **final}, goto=END)
-
-    # -- agent
 
     async def agent(self, target: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
         """Call an agent, and save its result."""

@@ -11,14 +11,16 @@ from statewright.agents.loop.graph import compile_agent
 from statewright.agents.loop.run import NetworkRun
 from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.graph import build_network_graph
-from statewright.agents.network.router import AgentRegistry, Router
-from statewright.agents.network.state import as_user_message, further_usage, usage_of_calls
+from statewright.agents.network.registry import AgentRegistry
+from statewright.agents.network.router import Router
+from statewright.agents.network.state import as_user_message, build_run, usage_of_calls
 from statewright.agents.state.data import PREFIX, field_values
 from statewright.agents.state.state import State
 from statewright.channels import Overwrite
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
 from statewright.graph import Command
+from statewright.models import Usage
 from statewright.runtime import CallOptions, CompiledGraph
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.runtime.lifecycle.unfinished import unfinished_calls
@@ -57,22 +59,20 @@ class Network(NetworkDefinition[T]):
         """Compile the network to a graph with the input `{"input": message}`; options as for `StateGraph.compile`."""
         return build_network_graph(self).compile(checkpointer, name=self.name, **options)
 
-    # -- runs
-
     def run(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002  # the field's word
         """Run until the router chooses no agent, or a limit or hook ends the run. See `stop_reason` of the result.
 
         `input` is text, a message, or a Command that answers interrupts; None resumes a thread that did not finish. A
         run can be resumed if it has a checkpointer and a thread_id.
         """
-        app, graph_input, rest = self._prepare_run(input, options)
-        return self._with_unfinished_usage(self.run_of(app.invoke(graph_input, **rest)), app, rest)
+        app, graph_input, graph_options = self._prepare_run(input, options)
+        return self._with_unfinished_usage(self.run_of(app.invoke(graph_input, **graph_options)), app, graph_options)
 
     async def arun(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002
         """Like `run`, on the running event loop."""
-        app, graph_input, rest = self._prepare_run(input, options)
-        run = self.run_of(await app.ainvoke(graph_input, **rest))
-        return await call_in_thread(self._with_unfinished_usage, run, app, rest) if run.interrupts else run
+        app, graph_input, graph_options = self._prepare_run(input, options)
+        run = self.run_of(await app.ainvoke(graph_input, **graph_options))
+        return await call_in_thread(self._with_unfinished_usage, run, app, graph_options) if run.interrupts else run
 
     def stream(
         self,
@@ -82,8 +82,8 @@ class Network(NetworkDefinition[T]):
         **options: Unpack[RunOptions],
     ) -> Iterator[Any]:
         """Yield the parts of a run as they arrive: messages and chunks, or the parts of another stream mode."""
-        app, graph_input, rest = self._prepare_run(input, options)
-        return app.stream(graph_input, stream_mode=stream_mode, **rest)
+        app, graph_input, graph_options = self._prepare_run(input, options)
+        return app.stream(graph_input, stream_mode=stream_mode, **graph_options)
 
     def astream(
         self,
@@ -93,18 +93,12 @@ class Network(NetworkDefinition[T]):
         **options: Unpack[RunOptions],
     ) -> AsyncIterator[Any]:
         """Like `stream`, on the running event loop."""
-        app, graph_input, rest = self._prepare_run(input, options)
-        return app.astream(graph_input, stream_mode=stream_mode, **rest)
+        app, graph_input, graph_options = self._prepare_run(input, options)
+        return app.astream(graph_input, stream_mode=stream_mode, **graph_options)
 
     def state_of(self, values: Mapping[str, Any]) -> State[T]:
         """Return the state in the values of the compiled graph or of a snapshot."""
-        return State.of(
-            self.form,
-            data_fields(values),
-            values.get("messages", ()),
-            values.get("turns", ()),
-            values.get("history_thread"),
-        )
+        return self.run_of(values).state
 
     def run_of(self, values: Mapping[str, Any]) -> NetworkRun[T]:
         """Return the run in the values of the compiled graph or of a snapshot.
@@ -112,15 +106,9 @@ class Network(NetworkDefinition[T]):
         If the run is interrupted, its usage does not include that of the interrupted agent.
         """
         agents = {**self.registry.implicit, **self.agents}
-        run: NetworkRun[T] = NetworkRun(
-            self.name,
-            self.state_of(values),
-            self.agents,
-            message=values.get("message"),
-            stack=[agents[name] for name in values.get("queue", ()) if name in agents],
-            call_count=values.get("call_count", 0),
-            further_usage=further_usage(values),
-        )
+        stack = [agents[name] for name in values.get("queue", ()) if name in agents]
+        data, thread_id = data_fields(values), values.get("history_thread")
+        run = build_run(self, values, thread_id, stack, None, data, Usage())
         run.stop_reason, run.summary = values.get("stop_reason"), values.get("summary")
         run.interrupts = tuple(values.get("__interrupt__", ()))
         return run
@@ -137,10 +125,10 @@ class Network(NetworkDefinition[T]):
 
     def _prepare_run(self, value: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
         """Return the graph of a run, its input, and the options to pass on to the graph."""
-        rest: dict[str, Any] = {name: value for name, value in options.items() if name not in _NETWORK_OPTIONS}
+        graph_options: dict[str, Any] = {name: value for name, value in options.items() if name not in _NETWORK_OPTIONS}
         network = self._with_run_options(options)
         app = network.compile(options.get("checkpointer"), store=options.get("store"))
-        return app, self._graph_input(value, options.get("state")), rest
+        return app, self._graph_input(value, options.get("state")), graph_options
 
     def _with_run_options(self, options: Any) -> Self:
         """Return the network with the model and router of one run."""
@@ -163,7 +151,7 @@ class Network(NetworkDefinition[T]):
         graph_input = {"input": as_user_message(value)}
         if state is None:
             return graph_input
-        schema = self.form.source if not isinstance(state, type) else None
+        schema = self.data_schema.source if not isinstance(state, type) else None
         initial = cast("State[Any]", state if isinstance(state, State) else State(state, schema=schema))
         return {**graph_input, **_state_input(initial)}
 

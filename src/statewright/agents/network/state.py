@@ -6,17 +6,19 @@ A run starts with the user's message and the earlier conversation, which a `Thre
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, cast
 
 from statewright.agents.agent import Agent
-from statewright.agents.loop.call import AgentCall, RunView, data_fields
+from statewright.agents.loop.call import AgentCall, RunBuilder, RunView, data_fields
 from statewright.agents.loop.model_call import usage_in_journal
+from statewright.agents.loop.run import NetworkRun
 from statewright.agents.network.definition import NetworkDefinition
-from statewright.agents.network.router import RunAgents
+from statewright.agents.network.registry import RunAgents
 from statewright.agents.state.data import PREFIX
 from statewright.agents.state.result import USER, AgentResult
-from statewright.agents.state.state import user_turn
+from statewright.agents.state.state import State, user_turn
 from statewright.agents.state.usage_limits import total_usage
 from statewright.channels import Ephemeral, Overwrite
 from statewright.checkpoint import SavedCheckpoint
@@ -74,40 +76,59 @@ def run_agents(network: NetworkDefinition[Any], runtime: Runtime[Any]) -> RunAge
     return network.registry.for_run(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
 
 
-def build_agent_call(
-    network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any], agent: Agent | None = None
-) -> AgentCall:
-    """Return the context for a call of an agent; without an agent, for a router."""
-    usage, requests = usage_of_run(state)
+def build_run(
+    network: NetworkDefinition[Any],
+    state: Values,
+    thread_id: str | None,
+    stack: Sequence[Agent],
+    find: Callable[[str], Agent] | None,
+    data: Mapping[str, Any],
+    usage: Usage,
+) -> NetworkRun[Any]:
+    """Return the run in a state of the network's graph, with other data and additional usage."""
+    return NetworkRun(
+        network.name,
+        State.of(network.data_schema, data, state.get("messages", ()), state.get("turns", ()), thread_id),
+        network.agents,
+        message=state.get("message"),
+        stack=stack,
+        call_count=state.get("call_count", 0),
+        find=find,
+        further_usage=further_usage(state) + usage,
+    )
+
+
+def _run_builder(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> RunBuilder:
     agents = run_agents(network, runtime)
-    model = network.model_for(agent) if agent is not None else None
-    wants_default = agent is not None and agent.model is None and model is None
+    thread_id = state.get("history_thread") or runtime.execution_info.thread_id
+    stack = [agents.find(name) for name in state.get("queue", ())]
+    return partial(build_run, network, state, thread_id, stack, agents.find)
+
+
+def build_agent_call(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any], agent: Agent) -> AgentCall:
+    """Return the context for a call of an agent."""
+    usage, requests = usage_of_run(state)
+    model = network.model_for(agent)
+    needs_default = agent.model is None and model is None
     return AgentCall(
         network=network.name,
-        agents=network.agents,
-        form=network.form,
+        build_run=_run_builder(network, state, runtime),
+        schema=network.data_schema,
         values=data_fields(state),
-        messages=state.get("messages", ()),
-        turns=state.get("turns", ()),
-        message=state.get("message"),
-        thread_id=state.get("history_thread") or runtime.execution_info.thread_id,
-        stack=[agents.find(name) for name in state.get("queue", ())],
-        call_count=state.get("call_count", 0),
         model=model,
-        default_model=network.default_chat_model if wants_default else None,
+        default_model=network.default_chat_model if needs_default else None,
         limits=network.usage_limits,
         usage=usage,
         requests=requests,
-        further_usage=further_usage(state),
         notes=state.get("notes", {}),
         formatter=network.formatter,
-        find_agent=agents.find,
     )
 
 
 def build_run_view(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> RunView:
     """Return the run as routers and the functions of the network see it."""
-    return RunView(build_agent_call(network, state, runtime), {})
+    values = data_fields(state)
+    return RunView(_run_builder(network, state, runtime)(values, Usage()), network.data_schema, values)
 
 
 def further_usage(state: Values) -> Usage:
@@ -144,8 +165,15 @@ def usage_of_run(state: Values) -> tuple[Usage, int]:
 async def start_run(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
     """Return the first update of a run."""
     message = as_user_message(state["input"])
-    update: dict[str, Any] = {"message": message, "call_count": 0, "queue": [], "routed": Overwrite([])}
-    update.update({"routing": None, "stop_reason": None, "summary": None})
+    update: dict[str, Any] = {
+        "message": message,
+        "call_count": 0,
+        "queue": [],
+        "routed": Overwrite([]),
+        "routing": None,
+        "stop_reason": None,
+        "summary": None,
+    }
     if network.default_state.thread_id is not None and not state.get("history_thread"):
         update["history_thread"] = network.default_state.thread_id
     turns = list(state.get("turns", ()))
@@ -153,8 +181,8 @@ async def start_run(network: NetworkDefinition[Any], state: Values, runtime: Run
         update.update(_default_update(network, state))
         turns = turns or network.default_state.turns
     if network.history is not None:
-        now = {**state, **update, "turns": turns, "routed": []}
-        kwargs = {**build_run_view(network, now, runtime).kwargs, "input": message.text}
+        current = {**state, **update, "turns": turns, "routed": []}
+        kwargs = {**build_run_view(network, current, runtime).kwargs, "input": message.text}
         turns, thread = await _load_history(network, state, turns, kwargs, runtime)
         update["history_thread"] = thread
         await network.history.save_message(thread, message, kwargs, runtime)

@@ -85,8 +85,8 @@ def create_handoff_tool(
 
 def tool_name(agent_name: str, prefix: str = PREFIX) -> str:
     """Return the default name of the tool that hands over to an agent."""
-    plain = re.sub(r"[^A-Za-z0-9-]+", "_", agent_name.strip())
-    return f"{prefix}_{plain.lower()}"
+    sanitized = re.sub(r"[^A-Za-z0-9-]+", "_", agent_name.strip())
+    return f"{prefix}_{sanitized.lower()}"
 
 
 def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:

@@ -35,10 +35,10 @@ class MemberOutput:
     update: Mapping[str, Any]
     written: Sequence[tuple[str, Any]] = ()
 
-    def to_report(self, messages: Sequence[Message | RemoveMessage], **more: Any) -> Reported:
+    def to_report(self, messages: Sequence[Message | RemoveMessage], **further_fields: Any) -> Reported:
         """Return the answer of the node that called the member, with these messages instead of the member's."""
         own = {MESSAGES: list(messages)} if messages else {}
-        return Reported({**self.update, **own, **more}, self.written)
+        return Reported({**self.update, **own, **further_fields}, self.written)
 
     @property
     def last(self) -> Message | None:
@@ -47,12 +47,12 @@ class MemberOutput:
 
 
 class Member:
-    """Calls a compiled graph. It shares the fields of the group's schema, except those in `apart`."""
+    """Calls a compiled graph. It shares the fields of the group's schema, except its `own_fields`."""
 
-    def __init__(self, graph: CompiledGraph, schema: StateSchema, *, apart: Collection[str] = ()) -> None:
+    def __init__(self, graph: CompiledGraph, schema: StateSchema, *, own_fields: Collection[str] = ()) -> None:
         self.graph = graph
         self.name = graph.name
-        shared_fields = frozenset(schema.fields).difference(apart)
+        shared_fields = frozenset(schema.fields).difference(own_fields)
         merging = frozenset(name for name in shared_fields if not schema.fields[name].plain)
         self._shared_fields = shared_fields
         _, self._call = subgraph_calls(graph, "call", shared_fields, merging)
@@ -68,9 +68,9 @@ class Member:
             fields = cast(Any, answer) if isinstance(answer, Mapping) else instance_values(answer) or {}
             answer = Reported({**shared(fields, self._shared_fields)}, ())
         other_fields: dict[str, Any] = {**answer.update}
-        whole = cast("Iterable[Message]", other_fields.pop(MESSAGES, None) or ())
+        all_messages = cast("Iterable[Message]", other_fields.pop(MESSAGES, None) or ())
         before = {message.id for message in state.get(MESSAGES, ())}
-        messages: list[Message | RemoveMessage] = [message for message in whole if message.id not in before]
+        messages: list[Message | RemoveMessage] = [message for message in all_messages if message.id not in before]
         written: list[tuple[str, Any]] = []
         for name, update in answer.written:
             if name == MESSAGES and isinstance(update, MessageBatch):
@@ -91,33 +91,33 @@ def stored_types(agents: Iterable[CompiledGraph]) -> set[type]:
     return {kind for agent in agents for kind in agent.program.stored_types}
 
 
-def check_agents(agents: Any, *, where: str) -> dict[str, CompiledGraph]:
+def check_agents(agents: Any, *, owner: str) -> dict[str, CompiledGraph]:
     """Return compiled graphs by name. Raises InvalidConfig if there are none, and for invalid or duplicate ones."""
     candidates = list(cast("Iterable[Any]", agents)) if isinstance(agents, Iterable) else [agents]
     if not candidates:
-        raise InvalidConfig(f"{where} has no agents. Pass at least one graph, such as create_agent(...).")
+        raise InvalidConfig(f"{owner} has no agents. Pass at least one graph, such as create_agent(...).")
     by_name: dict[str, CompiledGraph] = {}
     for agent in candidates:
-        name = check_agent(agent, where=where).name
+        name = check_agent(agent, owner=owner).name
         if name in by_name:
-            raise InvalidConfig(f"{where} has two agents named {name!r}. Give one of them another name=.")
+            raise InvalidConfig(f"{owner} has two agents named {name!r}. Give one of them another name=.")
         by_name[name] = agent
     return by_name
 
 
-def check_agent(agent: Any, *, where: str) -> CompiledGraph:
+def check_agent(agent: Any, *, owner: str) -> CompiledGraph:
     """Return a compiled graph over messages with a name. Raises InvalidConfig for anything else."""
     if not isinstance(agent, CompiledGraph):
         raise InvalidConfig(
-            f"{where} was given {agent!r} of type {type(agent).__name__}, which is not a compiled graph. "
+            f"{owner} was given {agent!r} of type {type(agent).__name__}, which is not a compiled graph. "
             f"Make one by create_agent(model, tools, prompt=..., name=...), or compile a graph over messages."
         )
     if agent.name == UNNAMED or not agent.name.strip():
-        raise InvalidConfig(f"{where} was given an agent without a name. Compile it with name=...")
+        raise InvalidConfig(f"{owner} was given an agent without a name. Compile it with name=...")
     schema = agent.graph.schema
     if schema.closed and MESSAGES not in schema.fields:
         raise InvalidConfig(
-            f"Agent {agent.name!r} of {where} has no field 'messages' in its state, but {', '.join(schema.keys)}. "
+            f"Agent {agent.name!r} of {owner} has no field 'messages' in its state, but {', '.join(schema.keys)}. "
             f"Give its state one: Annotated[list[Message], add_messages]."
         )
     return cast(CompiledGraph, agent)

@@ -32,7 +32,7 @@ from statewright.store import Store
 class PlanStep(BaseModel):
     """One step of a plan."""
 
-    id: str = Field(description="A short name of the step, told from all others.")
+    id: str = Field(description="A short name of the step, unique in the plan.")
     task: str = Field(description="What is to be done, understandable by itself.")
     after: list[str] = Field(default=[], description="The ids of the steps whose results this one needs.")
 
@@ -52,20 +52,22 @@ class Replan(BaseModel):
     )
 
 
-Form = TypeVar("Form", Plan, Replan)
+PlanModel = TypeVar("PlanModel", Plan, Replan)
 
 
-def validated_plan(form: type[Form], done: Collection[str] = ()) -> type[Form]:
+def validated_plan(model_class: type[PlanModel], done: Collection[str] = ()) -> type[PlanModel]:
     """Return the model with a validator: the plan must be executable once the steps in `done` are done."""
 
-    def checked(plan: Form) -> Form:
+    def validate_plan(plan: PlanModel) -> PlanModel:
         problems = [*_plan_problems(plan, frozenset(done))]
         if problems:
             raise ValueError(" ".join(problems))
         return plan
 
-    validators: dict[str, Any] = {"checked": model_validator(mode="after")(checked)}
-    return create_model(form.__name__, __base__=form, __doc__=form.__doc__, __validators__=validators)
+    validators: dict[str, Any] = {"checked": model_validator(mode="after")(validate_plan)}
+    return create_model(
+        model_class.__name__, __base__=model_class, __doc__=model_class.__doc__, __validators__=validators
+    )
 
 
 def _plan_problems(plan: Plan | Replan, done: frozenset[str]) -> Iterator[str]:
@@ -85,12 +87,12 @@ def _step_problems(steps: Sequence[PlanStep], done: frozenset[str]) -> Iterator[
             yield f"Step {step.id!r} needs an id and a task."
         if step.id in done:
             yield f"Step {step.id!r} has been done: leave it out, or give a new step another id."
-        for other in step.after:
-            if other not in ids and other not in done:
-                hint = suggestion(other, [*ids, *done], noun="Steps")
-                yield f"Step {step.id!r} comes after {other!r}, which is no step. {hint}"
-    for twice in sorted({step_id for step_id in ids if ids.count(step_id) > 1}):
-        yield f"Two steps have the id {twice!r}."
+        for prerequisite in step.after:
+            if prerequisite not in ids and prerequisite not in done:
+                hint = suggestion(prerequisite, [*ids, *done], noun="Steps")
+                yield f"Step {step.id!r} comes after {prerequisite!r}, which is not a step. {hint}"
+    for duplicate in sorted({step_id for step_id in ids if ids.count(step_id) > 1}):
+        yield f"Two steps have the id {duplicate!r}."
     try:
         TopologicalSorter({step.id: step.after for step in steps}).prepare()
     except CycleError as error:
@@ -104,7 +106,7 @@ def remaining_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) ->
 
 def ready_steps(plan: Sequence[Mapping[str, Any]], done: Collection[str]) -> list[Mapping[str, Any]]:
     """Return the remaining steps whose prerequisites are done."""
-    return [step for step in remaining_steps(plan, done) if all(other in done for other in step["after"])]
+    return [step for step in remaining_steps(plan, done) if all(prerequisite in done for prerequisite in step["after"])]
 
 
 # -- the graph
@@ -116,7 +118,7 @@ PLANNER_PROMPT: Final = (
 )
 EXECUTOR_PROMPT: Final = "You do one step of a larger task. Do only this step, and answer with its result."
 _REPLAN: Final = "These steps have been done. Give the answer to the task if they are enough, or else the steps left."
-_FAULTS: Final = {"length": "not whole: it was cut off", "refused": "not done: the assistant refused"}
+_INCOMPLETE: Final = {"length": "not whole: it was cut off", "refused": "not done: the assistant refused"}
 """Notes for the model on incomplete results, by finish reason."""
 _ANSWER: Final = "Answer the task from the results of the steps."
 
@@ -173,7 +175,7 @@ def create_planner(
         executor = create_agent(
             model, own_tools, prompt=executor_prompt, settings=settings, retries=retries, name=f"{name}_step"
         )
-    member = Member(check_agent(executor, where=f"Planner {name!r}"), read_schema(AgentState), apart=_APART)
+    member = Member(check_agent(executor, owner=f"Planner {name!r}"), read_schema(AgentState), own_fields=_OWN_FIELDS)
     steps = _PlannerNodes(
         model, f"{planner_prompt}{_describe_tools(executor)}", member, max_steps, settings or {}, name
     )
@@ -193,13 +195,13 @@ def create_planner(
     return graph.compile(checkpointer, store=store, name=name, **options)
 
 
-_APART: Final = ("structured_response",)
+_OWN_FIELDS: Final = ("structured_response",)
 
 
 def _describe_tools(executor: CompiledGraph) -> str:
     """Describe the tools of the executor for the planner."""
-    listed = "\n".join(f"- {tool.name}: {tool.description}" for tool in agent_tools(executor))
-    return f"\n\nThe assistant has these tools:\n{listed}" if listed else ""
+    lines = "\n".join(f"- {tool.name}: {tool.description}" for tool in agent_tools(executor))
+    return f"\n\nThe assistant has these tools:\n{lines}" if lines else ""
 
 
 class _PlannerNodes:
@@ -227,13 +229,13 @@ class _PlannerNodes:
     async def execute(self, step: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Execute one step."""
         state = runtime.state
-        needed = [past for past in state["past_steps"] if past["id"] in step["after"]]
-        context = f"The whole task, for context only:\n{state['input']}{_describe_results(needed)}"
+        prerequisites = [past for past in state["past_steps"] if past["id"] in step["after"]]
+        context = f"The whole task, for context only:\n{state['input']}{_describe_results(prerequisites)}"
         output = await self._executor.call({MESSAGES: [Message(f"{context}\n\nYour step:\n{step['task']}")]})
         last = output.last
         done = {"id": step["id"], "task": step["task"], "result": last.text if last is not None else ""}
-        cut = cut_short_reason(last) if last is not None else None
-        return {"past_steps": [{**done, "finish_reason": cut} if cut else done]}
+        finish_reason = cut_short_reason(last) if last is not None else None
+        return {"past_steps": [{**done, "finish_reason": finish_reason} if finish_reason else done]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Let the model review the results, and answer or plan further steps."""
@@ -243,8 +245,8 @@ class _PlannerNodes:
         report = (
             f"{_describe_results(past)}{_describe_remaining(remaining_steps(state['plan'], _ids(past)))}\n\n{_REPLAN}"
         )
-        form = StructuredOutput(validated_plan(Replan, _ids(past)))
-        decision: Replan = await form.ask(self._model, self._request(state, self._prompt, report), runtime)
+        output = StructuredOutput(validated_plan(Replan, _ids(past)))
+        decision: Replan = await output.ask(self._model, self._request(state, self._prompt, report), runtime)
         if not decision.steps:
             return Command(update=self._answer_update(decision.response, "completed"), goto=END)
         steps = _dump_steps(decision.steps)
@@ -256,15 +258,16 @@ class _PlannerNodes:
 
     async def answer(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Answer the task from the available results."""
-        left = remaining_steps(state["plan"], _ids(state["past_steps"]))
-        report = f"{_describe_results(state['past_steps'])}{_describe_remaining(left)}"
+        remaining = remaining_steps(state["plan"], _ids(state["past_steps"]))
+        report = f"{_describe_results(state['past_steps'])}{_describe_remaining(remaining)}"
         response = await ask(self._model, self._request(state, _ANSWER, report), runtime, name=self._name)
-        cut = cut_short_reason(response.message)
-        return self._answer_update(response.text, "max_steps" if left else "completed", cut)
+        finish_reason = cut_short_reason(response.message)
+        return self._answer_update(response.text, "max_steps" if remaining else "completed", finish_reason)
 
-    def _answer_update(self, response: str, reason: str, cut: str | None = None) -> dict[str, Any]:
-        message = Message(response, "assistant", name=self._name, metadata={"finish_reason": cut} if cut else None)
-        return {"response": response, "stop_reason": cut or reason, "messages": [message]}
+    def _answer_update(self, response: str, reason: str, finish_reason: str | None = None) -> dict[str, Any]:
+        metadata = {"finish_reason": finish_reason} if finish_reason else None
+        message = Message(response, "assistant", name=self._name, metadata=metadata)
+        return {"response": response, "stop_reason": finish_reason or reason, "messages": [message]}
 
     def _next_steps(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
         """Return sends for the next steps, within `max_steps`."""
@@ -302,15 +305,15 @@ def _ids(past: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _describe_results(past: Iterable[Mapping[str, Any]]) -> str:
-    listed = "\n".join(f"- {step['id']}: {step['task']}\n  {_describe_result(step)}" for step in past)
-    return f"\n\nResults of steps:\n{listed}" if listed else ""
+    lines = "\n".join(f"- {step['id']}: {step['task']}\n  {_describe_result(step)}" for step in past)
+    return f"\n\nResults of steps:\n{lines}" if lines else ""
 
 
 def _describe_result(step: Mapping[str, Any]) -> str:
-    fault = _FAULTS.get(step.get("finish_reason") or "")
-    return f"Result{f' ({fault})' if fault else ''}: {step['result']}"
+    note = _INCOMPLETE.get(step.get("finish_reason") or "")
+    return f"Result{f' ({note})' if note else ''}: {step['result']}"
 
 
-def _describe_remaining(left: Iterable[Mapping[str, Any]]) -> str:
-    listed = "\n".join(f"- {step['id']}: {step['task']}" for step in left)
-    return f"\n\nSteps of the plan that have not been done:\n{listed}" if listed else ""
+def _describe_remaining(remaining: Iterable[Mapping[str, Any]]) -> str:
+    lines = "\n".join(f"- {step['id']}: {step['task']}" for step in remaining)
+    return f"\n\nSteps of the plan that have not been done:\n{lines}" if lines else ""

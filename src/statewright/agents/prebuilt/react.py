@@ -5,15 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    NotRequired,  # pydantic refuses that of typing below Python 3.12
-    cast,
-)
+from typing import Annotated, Any, Final, NotRequired, cast
 
-from typing_extensions import TypedDict
+from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
 
 from statewright.agents.agent import setting_problem
 from statewright.agents.kwargs_injection import acall_with_kwargs
@@ -84,13 +78,13 @@ def create_agent(
         raise InvalidConfig(f"Agent {name!r} is invalid: {problem}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
     answer = StructuredOutput(response_format) if response_format is not None else None
-    shape = _Layout(pre_model_hook, post_model_hook, answer)
-    steps = _AgentNodes(model, node, prompt, memory, settings or {}, name, shape.after_model)
+    layout = _Layout(pre_model_hook, post_model_hook, answer)
+    steps = _AgentNodes(model, node, prompt, memory, settings or {}, name, layout.after_model)
     state = _state(state_schema, has_input=pre_model_hook is not None, has_memory=memory is not None)
     graph = StateGraph(state, context_schema=context_schema)
     if response_format is not None and not isinstance(response_format, Mapping):
         graph.allow_types(response_format)
-    _wire(graph, steps, node, shape, retry_policy(retries))
+    _add_nodes(graph, steps, node, layout, retry_policy(retries))
     return graph.compile(
         checkpointer,
         store=store,
@@ -130,21 +124,23 @@ class _Layout:
         return "post_model_hook" if self.after is not None else self.last
 
 
-def _wire(graph: StateGraph, steps: _AgentNodes, tools: ToolNode, shape: _Layout, policy: RetryPolicy | None) -> None:
-    """Add the nodes and the edges."""
-    first, last = shape.first, shape.last
+def _add_nodes(
+    graph: StateGraph, steps: _AgentNodes, tools: ToolNode, layout: _Layout, policy: RetryPolicy | None
+) -> None:
+    """Add the nodes and the edges of a layout."""
+    first, last = layout.first, layout.last
     graph.add_edge(START, first)
-    if shape.before is not None:
-        graph.add_node("pre_model_hook", shape.before)
+    if layout.before is not None:
+        graph.add_node("pre_model_hook", layout.before)
         graph.add_edge("pre_model_hook", "model")
-    ways = dict.fromkeys(["tools", shape.after_model, END])
-    graph.add_node("model", ModelNode(steps), retry_policy=policy, destinations=list(ways))
+    targets = dict.fromkeys(["tools", layout.after_model, END])
+    graph.add_node("model", ModelNode(steps), retry_policy=policy, destinations=list(targets))
     graph.add_node("tools", tools)
-    if shape.after is not None:
-        graph.add_node("post_model_hook", shape.after)
+    if layout.after is not None:
+        graph.add_node("post_model_hook", layout.after)
         graph.add_conditional_edges("post_model_hook", steps.after_hook(last), {"tools": "tools", last: last})
-    if shape.answer is not None:
-        graph.add_node("respond", steps.respond(shape.answer), retry_policy=policy)
+    if layout.answer is not None:
+        graph.add_node("respond", steps.respond(layout.answer), retry_policy=policy)
         graph.add_edge("respond", END)
     if steps.has_direct:
         graph.add_conditional_edges("tools", steps.after_tools(first, last), {first: first, last: last})
@@ -298,12 +294,12 @@ def _is_function(model: Any) -> bool:
 def _state(state_schema: Any, *, has_input: bool, has_memory: bool) -> Any:
     """Return the schema of the state: the user's fields and those that the agent needs."""
     schema = read_schema(state_schema) if state_schema is not None else read_schema(AgentState)
-    needed: dict[str, Any] = {"messages": Annotated[list[Message], add_messages], "structured_response": Any}
+    required_fields: dict[str, Any] = {"messages": Annotated[list[Message], add_messages], "structured_response": Any}
     if has_input:
-        needed["llm_input_messages"] = list[Message]
+        required_fields["llm_input_messages"] = list[Message]
     if has_memory:
-        needed[MEMORY_NOTES] = MemoryNotes
-    for name, annotation in needed.items():
+        required_fields[MEMORY_NOTES] = MemoryNotes
+    for name, annotation in required_fields.items():
         if name not in schema.keys:
             schema.add(name, annotation)
     return schema

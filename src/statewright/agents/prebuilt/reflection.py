@@ -90,7 +90,7 @@ def create_reflection(
     if max_iterations < 1:
         raise InvalidConfig(f"max_iterations of {name!r} is {max_iterations}. Let it write at least one draft.")
     author = create_agent(model, tools, prompt=prompt, settings=settings, retries=retries, name=name)
-    member = Member(author, read_schema(AgentState), apart=["structured_response"])
+    member = Member(author, read_schema(AgentState), own_fields=["structured_response"])
     critic = as_chat_model(critic_model if critic_model is not None else model)
     steps = _ReflectionNodes(member, critic, critic_prompt, max_iterations, stop_when)
     graph = StateGraph(ReflectionState)
@@ -153,6 +153,7 @@ class _ReflectionNodes:
         return Command(update=update, goto="critique")
 
     def _end(self, update: dict[str, Any], draft: str, reason: str) -> Command[Any]:
-        cut = update["draft_reason"]
-        message = Message(draft, "assistant", name=self._author.name, metadata={"finish_reason": cut} if cut else None)
-        return Command(update={**update, "messages": [message], "stop_reason": cut or reason}, goto=END)
+        finish_reason = update["draft_reason"]
+        metadata = {"finish_reason": finish_reason} if finish_reason else None
+        message = Message(draft, "assistant", name=self._author.name, metadata=metadata)
+        return Command(update={**update, "messages": [message], "stop_reason": finish_reason or reason}, goto=END)

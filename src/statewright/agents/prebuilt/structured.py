@@ -32,8 +32,9 @@ class StructuredOutput:
     Raises InvalidConfig for anything else.
     """
 
-    def __init__(self, form: Any) -> None:
-        self.output, self._read = _output_of_schema(form) if isinstance(form, Mapping) else _output_of_class(form)
+    def __init__(self, schema_source: Any) -> None:
+        read_output = _output_of_schema if isinstance(schema_source, Mapping) else _output_of_class
+        self.output, self._read = read_output(schema_source)
 
     async def ask(self, model: ChatModel, request: ModelRequest, runtime: Runtime[Any]) -> Any:
         """Request an answer and parse it. Raises ModelAnswerInvalid if none of a few attempts fits."""
@@ -41,49 +42,49 @@ class StructuredOutput:
         if messages and messages[-1].role == "assistant":
             messages.append(Message(_NOW_IN_FORM))
         request = replace(request, messages=messages, output=self.output, tools=(), tool_choice="auto")
-        wrong = ""
+        problem = ""
         for position in range(ATTEMPTS):
             response = await ask(model, request, runtime, position=position, show=False)
             if response.finish_reason == "refused":
                 raise _final_error(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
             if response.finish_reason == "length":  # though it may be JSON by chance
-                wrong = _CUT_OFF
+                problem = _CUT_OFF
             else:
                 try:
                     return self._read(without_fence(response.text))
                 except ValueError as error:
-                    wrong = _describe_problem(error)
+                    problem = _describe_problem(error)
             feedback = (
-                f"Your answer does not have the form that was asked for: {wrong}\nAnswer with nothing but the JSON."
+                f"Your answer does not have the form that was asked for: {problem}\nAnswer with nothing but the JSON."
             )
             request = replace(request, messages=[*request.messages, response.message, Message(feedback)])
         raise _final_error(
-            f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {wrong}"
+            f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {problem}"
         )
 
 
 def _final_error(message: str) -> ModelAnswerInvalid:
-    """The error after the last attempt."""
+    """Return the error after the last attempt, which no retry policy retries."""
     error = ModelAnswerInvalid(message)
     error.is_final = True
     return error
 
 
-def _output_of_class(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
+def _output_of_class(schema_source: Any) -> tuple[OutputForm, Callable[[str], Any]]:
     try:
-        if not isinstance(form, type) and get_origin(form) is None:
-            raise TypeError(f"{form!r} is not a class")
-        adapter = type_adapter(form)
+        if not isinstance(schema_source, type) and get_origin(schema_source) is None:
+            raise TypeError(f"{schema_source!r} is not a class")
+        adapter = type_adapter(schema_source)
         schema = adapter.json_schema()
     except Exception as error:
         raise InvalidConfig(
-            f"response_format is {form!r}. Pass a pydantic model, a dataclass, a TypedDict or a JSON Schema."
+            f"response_format is {schema_source!r}. Pass a pydantic model, a dataclass, a TypedDict or a JSON Schema."
         ) from error
-    return OutputForm(schema, getattr(form, "__name__", "answer")), adapter.validate_json
+    return OutputForm(schema, getattr(schema_source, "__name__", "answer")), adapter.validate_json
 
 
-def _output_of_schema(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
-    schema = dict(cast("Mapping[str, Any]", form))
+def _output_of_schema(schema_source: Any) -> tuple[OutputForm, Callable[[str], Any]]:
+    schema = dict(cast("Mapping[str, Any]", schema_source))
     try:
         validator = json_schema_validator(schema, extra="models")
     except UnusableSchema as error:
@@ -91,9 +92,9 @@ def _output_of_schema(form: Any) -> tuple[OutputForm, Callable[[str], Any]]:
 
     def read(text: str) -> Any:
         value = json.loads(text)
-        wrong = next(iter(validator.iter_errors(value)), None)
-        if wrong is not None:
-            raise ValueError(str(wrong.message))
+        problem = next(iter(validator.iter_errors(value)), None)
+        if problem is not None:
+            raise ValueError(str(problem.message))
         return value
 
     return OutputForm(schema, str(schema.get("title", "answer"))), read

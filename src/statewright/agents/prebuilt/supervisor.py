@@ -56,7 +56,7 @@ def create_supervisor(
         raise InvalidConfig(
             f"output_mode is {output_mode!r}. {suggestion(str(output_mode), get_args(OutputMode), noun='Modes')}"
         )
-    members = check_agents(agents, where=f"Supervisor {name!r}")
+    members = check_agents(agents, owner=f"Supervisor {name!r}")
     if supervisor_name in members:
         raise InvalidConfig(f"An agent of {name!r} is named {supervisor_name!r}, like its supervisor. Rename one.")
     own_tools = [as_tool(tool) for tool in tools]
@@ -72,15 +72,15 @@ def create_supervisor(
     )
     schema = read_schema(state_schema if state_schema is not None else AgentState)
     share_notes(schema, [supervisor, *members.values()])
-    head = _SupervisorNode(Member(supervisor, schema), tells=add_handoff_messages)
+    head = _SupervisorNode(Member(supervisor, schema), shows_handoffs=add_handoff_messages)
     graph = StateGraph(schema, context_schema=context_schema).allow_types(
         *stored_types([supervisor, *members.values()])
     )
     graph.add_node(supervisor_name, head, destinations=[*members, END], metadata=head.member.metadata())
     graph.add_edge(START, supervisor_name)
     for agent in members.values():
-        member = Member(agent, schema, apart=["structured_response"])
-        worker = _WorkerNode(member, supervisor_name, output_mode, tells=add_handoff_messages)
+        member = Member(agent, schema, own_fields=["structured_response"])
+        worker = _WorkerNode(member, supervisor_name, output_mode, shows_handoffs=add_handoff_messages)
         graph.add_node(member.name, worker, metadata=member.metadata())
         graph.add_edge(member.name, supervisor_name)
     return graph.compile(checkpointer, store=store, name=name, **options)
@@ -96,27 +96,27 @@ def _handoff_tools(agents: Iterable[str], own_tools: Sequence[Any], prefix: str)
             raise InvalidConfig(
                 f"Tool {tool.name!r} hands over to {tool.agent_name!r}, which is not an agent here. {hint}"
             )
-    served = {tool.agent_name for tool in own}
+    covered = {tool.agent_name for tool in own}
     added = [
-        HandoffTool(agent, name=tool_name(agent, prefix), takes_task=True) for agent in names if agent not in served
+        HandoffTool(agent, name=tool_name(agent, prefix), takes_task=True) for agent in names if agent not in covered
     ]
-    taken: dict[str, Any] = {tool.name: tool for tool in own_tools}
+    by_name: dict[str, Any] = {tool.name: tool for tool in own_tools}
     for tool in added:
-        if tool.name in taken:
+        if tool.name in by_name:
             raise InvalidConfig(
                 f"Two tools of the supervisor are named {tool.name!r}. Rename the agent {tool.agent_name!r}, or give "
                 f"a tool for it: create_handoff_tool(agent_name={tool.agent_name!r}, name=...)."
             )
-        taken[tool.name] = tool
+        by_name[tool.name] = tool
     return added
 
 
 class _SupervisorNode:
     """The node of the supervisor."""
 
-    def __init__(self, member: Member, *, tells: bool) -> None:
+    def __init__(self, member: Member, *, shows_handoffs: bool) -> None:
         self.member = member
-        self._shows_handoffs = tells
+        self._shows_handoffs = shows_handoffs
 
     async def __call__(self, state: Any) -> list[Any]:
         output = await self.member.call(state)
@@ -127,12 +127,12 @@ class _SupervisorNode:
 
 def _handoff_sends(handoffs: Sequence[Handoff]) -> list[Send]:
     """Return the calls of agents in order: each agent once for the whole conversation, and once for each task."""
-    ways: list[Send] = []
+    sends: list[Send] = []
     for handoff in handoffs:
-        way = Send(handoff.to, handoff.task)
-        if handoff.task or way not in ways:
-            ways.append(way)
-    return ways
+        send = Send(handoff.to, handoff.task)
+        if handoff.task or send not in sends:
+            sends.append(send)
+    return sends
 
 
 def _without_handoffs(
@@ -140,26 +140,26 @@ def _without_handoffs(
 ) -> list[Message | RemoveMessage]:
     """Return the messages without handoffs and their tool calls."""
     calls = {handoff.message.tool_call_id for handoff in handoffs}
-    remaining: list[Message | RemoveMessage] = []
+    kept_messages: list[Message | RemoveMessage] = []
     for message in messages:
         if isinstance(message, Message) and message.tool_calls:
-            left = tuple(call for call in message.tool_calls if call.id not in calls)
-            message = replace(message, tool_calls=left)
-            if not left and not message.text:
+            remaining_calls = tuple(call for call in message.tool_calls if call.id not in calls)
+            message = replace(message, tool_calls=remaining_calls)
+            if not remaining_calls and not message.text:
                 continue
         if not (isinstance(message, Message) and message.tool_call_id in calls):
-            remaining.append(message)
-    return remaining
+            kept_messages.append(message)
+    return kept_messages
 
 
 class _WorkerNode:
     """The node of an agent that reports to a supervisor."""
 
-    def __init__(self, member: Member, supervisor: str, mode: OutputMode, *, tells: bool) -> None:
+    def __init__(self, member: Member, supervisor: str, mode: OutputMode, *, shows_handoffs: bool) -> None:
         self._member = member
         self._supervisor = supervisor
         self._mode = mode
-        self._shows_handoffs = tells
+        self._shows_handoffs = shows_handoffs
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
         """Run the agent on the task of a handoff, or on a state, and return its messages."""

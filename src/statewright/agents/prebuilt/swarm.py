@@ -45,7 +45,7 @@ def create_swarm(
     Tools that return a Command for the parent graph work too. `options` are those of `StateGraph.compile`. Raises
     InvalidConfig for invalid agents, and for handoffs to unknown agents.
     """
-    members = check_agents(agents, where=f"Swarm {name!r}")
+    members = check_agents(agents, owner=f"Swarm {name!r}")
     if default_active_agent not in members:
         hint = suggestion(default_active_agent, members, noun="Agents")
         raise InvalidConfig(f"Swarm {name!r} begins with {default_active_agent!r}, which is not an agent of it. {hint}")
@@ -57,9 +57,9 @@ def create_swarm(
     names = {name: name for name in members}
     for agent in members.values():
         member = Member(agent, schema)
-        others = [other for other in names if other != agent.name]
+        other_names = [member_name for member_name in names if member_name != agent.name]
         graph.add_node(
-            agent.name, _SwarmNode(member, [*names]), destinations=[*others, END], metadata=member.metadata()
+            agent.name, _SwarmNode(member, [*names]), destinations=[*other_names, END], metadata=member.metadata()
         )
 
     def active(state: Any) -> str:
@@ -112,10 +112,10 @@ class _SwarmNode:
 
 
 def _with_refusals(
-    others: Sequence[Handoff], chosen: str, messages: Sequence[Message | RemoveMessage]
+    refused: Sequence[Handoff], chosen: str, messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
-    """Return the messages, with errors as the results of the other handoffs."""
-    calls = {handoff.message.tool_call_id for handoff in others}
+    """Return the messages, with errors as the results of the refused handoffs."""
+    calls = {handoff.message.tool_call_id for handoff in refused}
     return [
         replace(
             message, content=f"Error: one agent takes over at a time, and {chosen} does.", metadata={"status": "error"}

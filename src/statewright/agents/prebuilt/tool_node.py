@@ -7,8 +7,15 @@ from typing import Any, Final, TypeVar, cast
 
 from statewright.agents.agent import as_tool
 from statewright.agents.tools import Tool, ToolContext, WrongCall
-from statewright.agents.tools.calling import RESULTS, answer_message, failure_message, run_tool_call, tool_options
-from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError, SerdeError, ToolError
+from statewright.agents.tools.calling import (
+    RESULTS,
+    answer_message,
+    check_saveable,
+    failure_message,
+    run_tool_call,
+    tool_options,
+)
+from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, as_message
 from statewright.runtime.concurrency.private_loop import run_here
@@ -80,7 +87,7 @@ class ToolNode:
         try:
             answer = await run_tool_call(call, self.tools_by_name, context, kept=_KEPT)
             for command in _commands_in(answer):
-                _check_saveable(call, command, runtime)
+                check_saveable(call, command.update, runtime)
         except Exception as error:
             return self._update([self._handle_error(call, context, error)])
         return self._convert_answer(call, context, answer)
@@ -123,14 +130,6 @@ class ToolNode:
 def _commands_in(answer: Any) -> list[Command[Any]]:
     parts = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
     return [part for part in parts if isinstance(part, Command)]
-
-
-def _check_saveable(call: ToolCall, command: Command[Any], runtime: Runtime[Any]) -> None:
-    """Raise ToolError for an update that cannot be saved, which is reported to the model instead of failing the run."""
-    try:
-        runtime.check_saveable(command.update)
-    except SerdeError as error:
-        raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
 
 
 def _tools_by_name(tools: Iterable[Tool]) -> dict[str, Tool]:

@@ -1,8 +1,9 @@
 """The mutable data of a network, as its tools, hooks and routers receive it.
 
-They work on a copy, made lazily when a field is first read. Differences from the original become the update of their
-task, field by field. So writes by attribute, by key and by a method of a list are equivalent, and a task that fails or
-is retried has written nothing.
+User code may write in any way: `data.count += 1`, `data["count"] = 1`, `data.files.append("x")`. But the state of a
+graph must not be changed in place, so user code works on a copy, each field of which is made when it is first read.
+Afterwards the copy is compared with the original, and the fields that differ become the update of the task. So all ways
+of writing are equivalent, and a task that fails or is retried has written nothing.
 """
 
 from __future__ import annotations
@@ -204,21 +205,22 @@ def read_data(data: Any, schema: type | None = None) -> tuple[DataSchema, dict[s
     )
 
 
-def _read_as(form: DataSchema, data: Any) -> tuple[DataSchema, dict[str, Any]]:
-    values = field_values(data) if data is not None else _read_class(cast("type", form.source))[1]
-    unknown = next((name for name in values if name not in (form.names or ())), None)
+def _read_as(schema: DataSchema, data: Any) -> tuple[DataSchema, dict[str, Any]]:
+    """Return the values of data for a schema. Raises InvalidConfig for a field that the schema does not have."""
+    values = field_values(data) if data is not None else _read_class(cast("type", schema.source))[1]
+    unknown = next((name for name in values if name not in (schema.names or ())), None)
     if unknown is not None:
-        hint = suggestion(unknown, form.names or (), noun="Fields")
-        raise InvalidConfig(f"The data has a field {unknown!r}, which {form.source!r} does not have. {hint}")
-    return form, values
+        hint = suggestion(unknown, schema.names or (), noun="Fields")
+        raise InvalidConfig(f"The data has a field {unknown!r}, which {schema.source!r} does not have. {hint}")
+    return schema, values
 
 
 def _read_class(source: type) -> tuple[DataSchema, dict[str, Any]]:
-    form = DataSchema(source)
-    if form.build({}).__class__ is Data:
-        return form, {}
+    schema = DataSchema(source)
+    if isinstance(schema.build({}), Data):
+        return schema, {}
     try:
-        return form, field_values(source())
+        return schema, field_values(source())
     except Exception as error:
         raise InvalidConfig(
             f"The schema of a network's data is {source.__qualname__}, which cannot be created without values: "
@@ -242,10 +244,11 @@ def touched_fields(data: Any) -> dict[str, Any]:
     return data._own if isinstance(data, Data) else field_values(data)  # pyright: ignore[reportPrivateUsage]
 
 
-def _is_same(value: Any, before: Any) -> bool:
-    if value is before:
+def _is_same(value: Any, old: Any) -> bool:
+    if value is old:
         return True
     try:
-        return type(value) is type(before) and bool(value == before)
+        # 1 == True == 1.0: a value of another type is a change.
+        return type(value) is type(old) and bool(value == old)
     except Exception:  # e.g. arrays, whose comparison is not a bool
         return False

@@ -87,19 +87,16 @@ class AgentResult:
         messages = value.get("messages")
         if messages is None:
             messages = map(_from_agentkit, [*value.get("output", ()), *value.get("toolCalls", ())])
-        created = datetime.fromisoformat(value["createdAt"])
+        created_at = datetime.fromisoformat(value["createdAt"])
         return cls(
             agent_name=value["agentName"],
             messages=[cast(Message, as_message(message)) for message in messages],
-            created_at=created if created.tzinfo is not None else created.replace(tzinfo=UTC),
+            created_at=created_at if created_at.tzinfo is not None else created_at.replace(tzinfo=UTC),
             id=value.get("id"),
             usage=Usage(**value.get("usage", {})),
             requests=value.get("requests", 0),
             stop_reason=value.get("stopReason"),
         )
-
-
-_NONE: Final[Mapping[str, Any]] = {}
 
 
 def _from_agentkit(message: Any) -> Any:
@@ -110,7 +107,7 @@ def _from_agentkit(message: Any) -> Any:
     kind = fields.get("type")
     if kind == "tool_call":
         calls: list[Any] = [
-            {"id": tool["id"], "name": tool["name"], "args": tool.get("input") or _NONE} for tool in fields["tools"]
+            {"id": tool["id"], "name": tool["name"], "args": tool.get("input") or {}} for tool in fields["tools"]
         ]
         return {"role": "assistant", "content": "", "tool_calls": calls}
     if kind == "tool_result":

@@ -39,8 +39,8 @@ class State(Generic[T]):
         results: Iterable[AgentResult] = (),
         thread_id: str | None = None,
     ) -> None:
-        self.form, values = read_data(data, schema)
-        self._data: Any = self.form.build(values)
+        self.data_schema, values = read_data(data, schema)
+        self._data: Any = self.data_schema.build(values)
         self._messages = [cast(Message, as_message(message)) for message in messages]
         self._turns = list(results)
         self.thread_id = thread_id
@@ -65,9 +65,9 @@ class State(Generic[T]):
         """The results of agents."""
         return [result for result in self._turns if result.agent_name != USER]
 
-    def results_from(self, place: int) -> list[AgentResult]:
+    def results_from(self, start: int) -> list[AgentResult]:
         """Return the results from an index on."""
-        return self.results[place:]
+        return self.results[start:]
 
     def append_result(self, result: AgentResult) -> None:
         """Append a result."""
@@ -85,12 +85,12 @@ class State(Generic[T]):
     def clone(self) -> State[T]:
         """Return a copy with independent data."""
         values = copy.deepcopy(field_values(self._data))
-        return self.of(self.form, values, self._messages, self._turns, self.thread_id)
+        return self.of(self.data_schema, values, self._messages, self._turns, self.thread_id)
 
     @classmethod
     def of(
         cls,
-        form: DataSchema,
+        data_schema: DataSchema,
         values: Mapping[str, Any],
         messages: Iterable[Message],
         turns: Iterable[AgentResult],
@@ -98,7 +98,7 @@ class State(Generic[T]):
     ) -> State[Any]:
         """Return a state with data built from values, which are copied when they are first read."""
         state = cast("State[Any]", cls(messages=messages, results=turns, thread_id=thread_id))
-        state.form, state._data = form, form.build(values)
+        state.data_schema, state._data = data_schema, data_schema.build(values)
         return state
 
     def to_json(self) -> dict[str, Any]:

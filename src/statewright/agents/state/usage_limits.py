@@ -28,7 +28,7 @@ class UsageLimits:
     cost: float | None = None
     """In US dollars."""
     _unpriced: set[str] = field(default_factory=set[str], init=False, repr=False, compare=False)
-    """Models of unknown price for which a warning was logged."""
+    """The models of unknown price for which a warning was logged."""
 
     def reached(self, usage: Usage, requests: int) -> str | None:
         """Return a description of the limit that allows no further call; None if all allow it."""
@@ -46,7 +46,7 @@ class UsageLimits:
         return None
 
     def check_price(self, usage: Usage, model: str) -> None:
-        """Warn, once per model, that the cost limit does not include it because its price is unknown."""
+        """Log a warning, once per model, if the cost limit cannot include a call because the price is unknown."""
         if self.cost is None or not usage.tokens or usage.cost or model in self._unpriced:
             return
         self._unpriced.add(model)
@@ -81,5 +81,5 @@ class Allowance:
 
 def total_usage(results: Iterable[AgentResult]) -> tuple[Usage, int]:
     """Return the total usage of the results, and their number of model calls."""
-    listed = list(results)
-    return sum((result.usage for result in listed), Usage()), sum(result.requests for result in listed)
+    results = list(results)
+    return sum((result.usage for result in results), Usage()), sum(result.requests for result in results)

@@ -168,16 +168,16 @@ def _holds_iterator(answer: Any) -> bool:
     """Return True for an iterator, or for a list or map that contains one."""
     seen: set[int] = set()
     """Ids of visited lists and maps, which may contain each other."""
-    unread: list[Any] = [answer]
-    while unread:
-        value = unread.pop()
+    stack: list[Any] = [answer]
+    while stack:
+        value = stack.pop()
         if isinstance(value, _SCALARS) or id(value) in seen:
             continue
         if isinstance(value, Iterator):
             return True
         if isinstance(value, dict | list | tuple):
             seen.add(id(cast("object", value)))
-            unread.extend(
+            stack.extend(
                 cast("dict[Any, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
             )
     return False

@@ -20,7 +20,8 @@ from pydantic_core import PydanticSerializationError, to_json
 from statewright.agents.tools.answers import as_text, content_parts, read_iterators
 from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall
 from statewright.encodable import encodable_text
-from statewright.errors import InternalError, RunError, StorageError, ToolError, add_note, suggestion
+from statewright.errors import InternalError, RunError, SerdeError, StorageError, ToolError, add_note, suggestion
+from statewright.graph import Runtime
 from statewright.messages import Message, ToolCall, ToolResult, encodable_message
 from statewright.redaction import text_of
 from statewright.runtime import get_runtime, interrupt, part_of_attempt
@@ -35,7 +36,7 @@ async def call_tool(
 
     Raises ToolError for a wrong call, and the errors of the tool itself.
     """
-    clean: Exception | None = None
+    masked_error: Exception | None = None
     try:
         answer = await tool.call(arguments, context=context)
         if isinstance(answer, kept):
@@ -44,14 +45,14 @@ async def call_tool(
         content = answer.content if isinstance(answer, Message) else answer
         return context.credentials.hidden_in(as_json(tool.name, content))
     except Exception as error:
-        clean = mask_error(error, context.credentials)
-        if clean is None:
+        masked_error = mask_error(error, context.credentials)
+        if masked_error is None:
             if not isinstance(error, ToolError):
                 add_note(error, f"Raised by tool {tool.name!r}.")
             raise
     # Outside of the handler: the error with the secret must not become the context of this one.
-    add_note(clean, f"Raised by tool {tool.name!r}.")
-    raise clean
+    add_note(masked_error, f"Raised by tool {tool.name!r}.")
+    raise masked_error
 
 
 def as_json(tool: str, answer: Any) -> Any:
@@ -114,7 +115,7 @@ async def run_guarded(answer: Awaitable[T], call: ToolCall) -> T:
     except asyncio.CancelledError as error:
         if _is_being_cancelled():
             raise
-        raise ToolError(f"Tool {call.name!r} was cancelled by itself; its call was not cancelled.") from error
+        raise ToolError(f"Tool {call.name!r} cancelled itself: its call was not cancelled.") from error
 
 
 def _is_being_cancelled() -> bool:
@@ -182,8 +183,8 @@ async def run_tool_call(
         limit = asyncio.timeout(options.timeout)
         try:
             async with limit:
-                own = _nested_context(context) if part is not None else context
-                return await run_guarded(call_tool(tool, arguments, context=own, kept=kept), call)
+                call_context = _nested_context(context) if part is not None else context
+                return await run_guarded(call_tool(tool, arguments, context=call_context, kept=kept), call)
         except TimeoutError as error:
             if not limit.expired():
                 raise  # a TimeoutError of the tool
@@ -192,6 +193,14 @@ async def run_tool_call(
             raise ToolError(
                 f"Tool {call.name!r} took longer than {options.timeout} seconds and was abandoned."
             ) from error
+
+
+def check_saveable(call: ToolCall, update: Any, runtime: Runtime[Any]) -> None:
+    """Raise ToolError for an update that cannot be saved, which is reported to the model instead of failing the run."""
+    try:
+        runtime.check_saveable(update)
+    except SerdeError as error:
+        raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
 
 
 def _nested_context(context: ToolContext) -> ToolContext:

@@ -135,7 +135,7 @@ def tool(
 
 _HEADING: Final = re.compile(r"(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
 _ARGUMENTS: Final = ("Args", "Arguments", "Parameters")
-_NAMED: Final = re.compile(r"(\s*)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+_ARGUMENT: Final = re.compile(r"(\s*)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 _FIELD: Final = re.compile(r":param\s+(?:[^:]*\s)?(\w+):\s*(.*)$")
 
 
@@ -160,18 +160,18 @@ def read_docstring(text: str | None) -> Docstring:
         if field:
             parameters[field[1]] = field[2].strip()
         elif section in _ARGUMENTS and not heading:
-            _add(parameters, line)
+            _add_argument_line(parameters, line)
         elif section is None:
             description.append(line)
     return Docstring("\n".join(description).strip(), parameters)
 
 
-def _add(parameters: dict[str, str], line: str) -> None:
+def _add_argument_line(parameters: dict[str, str], line: str) -> None:
     """Add a line of an `Args:` section: a new argument, or the continuation of the last one."""
-    named = _NAMED.match(line)
-    deep = len(line) - len(line.lstrip()) > 4
-    if named and not (deep and parameters):
-        parameters[named[2]] = named[3].strip()
+    match = _ARGUMENT.match(line)
+    is_continuation = len(line) - len(line.lstrip()) > 4
+    if match and not (is_continuation and parameters):
+        parameters[match[2]] = match[3].strip()
     elif parameters and line.strip():
         last = next(reversed(parameters))
         parameters[last] = f"{parameters[last]} {line.strip()}".strip()
@@ -200,11 +200,11 @@ class HandlerTool:
         in_order = self.options.in_order
         self.in_order = self._takes_context if in_order is None else in_order
         self.is_plain = not is_coroutine_function(handler)
-        self.parameters, self._read, self._plain = _argument_schema(name, parameters)
+        self.parameters, self._read, self._to_json = _argument_schema(name, parameters)
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments as the handler gets them, defaults included, as plain JSON. Raises ToolError."""
-        return self._plain(self._read(arguments))
+        return self._to_json(self._read(arguments))
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """Return the answer of the handler. Raises ToolError for wrong arguments, and errors of the handler."""
@@ -242,13 +242,13 @@ def create_tool(
 
 
 Read = Callable[[Mapping[str, Any]], Any]
-_NOTHING: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
+_NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 def _argument_schema(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read, Callable[[Any], Mapping[str, Any]]]:
     """Return the schema of the arguments, a reader, and a function that converts the read value back to plain JSON."""
     if parameters is None:
-        return _NOTHING, partial(_no_arguments, tool), _identity
+        return _NO_ARGUMENTS, partial(_no_arguments, tool), _identity
     if isinstance(parameters, Mapping):
         schema = dict(cast("Mapping[str, Any]", parameters))
         return schema, _reader_of_schema(tool, schema), _identity

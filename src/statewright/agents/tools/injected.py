@@ -221,18 +221,18 @@ def _markers(hint: Any) -> list[Any]:
     return []
 
 
-def _bare_types(hint: Any) -> list[Any]:
+def _member_types(hint: Any) -> list[Any]:
     """Return the types that a hint names: the members of a union, without Annotated."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _bare_types(args[0])
+        return _member_types(args[0])
     if origin in (Union, UnionType):
-        return [part for arg in args for part in _bare_types(arg)]
+        return [part for arg in args for part in _member_types(arg)]
     return [hint]
 
 
 def _accepts_none(hint: Any) -> bool:
-    return NoneType in _bare_types(hint)
+    return NoneType in _member_types(hint)
 
 
 def _source_of_marker(marker: Any, hint: Any) -> InjectedSource | None:
@@ -262,14 +262,14 @@ def _foreign_name(value: Any) -> str | None:
 
 def _source_of_class(hint: Any) -> InjectedSource | None:
     """Return the source for the class of a hint, or for a base class of it."""
-    classes = [kind for part in _bare_types(hint) if isinstance(kind := get_origin(part) or part, type)]
+    classes = [kind for part in _member_types(hint) if isinstance(kind := get_origin(part) or part, type)]
     source = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
     if source is not None:
         return source
     for kind in classes:
-        make = _BY_FOREIGN_CLASS.get(_foreign_name(kind) or "")
-        if make is not None:
-            return make(kind)
+        build_source = _BY_FOREIGN_CLASS.get(_foreign_name(kind) or "")
+        if build_source is not None:
+            return build_source(kind)
     # State and NetworkRun are above this module, so they declare their source themselves.
     name = next((name for kind in classes if (name := getattr(kind, "injected_as", None)) is not None), None)
     return _BY_NAME[name] if name is not None else None
@@ -290,7 +290,7 @@ def runtime_source(kind: Any) -> InjectedSource:
 
 
 def _state_source(hint: Any) -> InjectedSource:
-    classes = [part for part in _bare_types(hint) if isinstance(part, type) and _has_fields(part)]
+    classes = [part for part in _member_types(hint) if isinstance(part, type) and _has_fields(part)]
     return replace(_BY_NAME["state"], is_state=True, state_class=classes[0] if classes else None)
 
 

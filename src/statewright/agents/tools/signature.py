@@ -19,7 +19,7 @@ from statewright.state import modern_typeddict
 
 _SHOWN: Final = 100
 """Maximum characters of a quoted value."""
-_NO_NAMES: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
 
 class Signature:
@@ -52,13 +52,13 @@ class Signature:
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments converted to the types of the function. Raises WrongCall with all problems."""
-        read = self._validated(arguments)
+        validated = self._validated(arguments)
         values = {
-            name: getattr(read, _field_name(index))
+            name: getattr(validated, _field_name(index))
             for index, name in enumerate(self._names)
-            if _field_name(index) in read.model_fields_set
+            if _field_name(index) in validated.model_fields_set
         }
-        return {**values, **(read.model_extra or {})}
+        return {**values, **(validated.model_extra or {})}
 
     def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
         for name in self._injected:
@@ -102,7 +102,7 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Para
         raise ToolError(
             f"The signature of tool {tool!r} cannot be read: {error}. Annotate it with known types."
         ) from error
-    nameless = [parameter.name for parameter in parameters if parameter.kind in _NO_NAMES]
+    nameless = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
     if nameless:
         raise ToolError(f"Tool {tool!r} takes {nameless[0]!r} by position only. Give the parameter a name.")
     return parameters
@@ -121,24 +121,24 @@ def _is_var_keyword(parameter: inspect.Parameter) -> bool:
 
 def _model(tool: str, parameters: list[inspect.Parameter], described: Mapping[str, str]) -> type[BaseModel]:
     """Build the model of the arguments. Fields are numbered and names are aliases, since a name may be `schema`."""
-    rest = next(filter(_is_var_keyword, parameters), None)
+    var_keyword = next(filter(_is_var_keyword, parameters), None)
     named = [parameter for parameter in parameters if not _is_var_keyword(parameter)]
     fields: dict[str, Any] = {
         _field_name(index): _field_definition(parameter, described) for index, parameter in enumerate(named)
     }
     # Models write numbers for names, and templates render everything as text: both are accepted.
-    config = ConfigDict(extra="forbid" if rest is None else "allow", coerce_numbers_to_str=True)
+    config = ConfigDict(extra="forbid" if var_keyword is None else "allow", coerce_numbers_to_str=True)
     try:
-        return create_model("Arguments", __base__=_base(rest, config), **fields)
+        return create_model("Arguments", __base__=_base(var_keyword, config), **fields)
     except (PydanticUserError, TypeError) as error:
         raise ToolError(f"The arguments of tool {tool!r} have types that JSON cannot express: {error}") from error
 
 
-def _base(rest: inspect.Parameter | None, config: ConfigDict) -> type[BaseModel]:
-    """Return the base model, which validates further arguments by the annotation of `**rest`."""
-    if rest is None or rest.annotation in (inspect.Parameter.empty, Any):
+def _base(var_keyword: inspect.Parameter | None, config: ConfigDict) -> type[BaseModel]:
+    """Return the base model, which validates further arguments by the annotation of `**kwargs`."""
+    if var_keyword is None or var_keyword.annotation in (inspect.Parameter.empty, Any):
         return type("Arguments", (BaseModel,), {"model_config": config})
-    hints = {"__pydantic_extra__": dict[str, modern_typeddict(rest.annotation)]}
+    hints = {"__pydantic_extra__": dict[str, modern_typeddict(var_keyword.annotation)]}
     return type("Arguments", (BaseModel,), {"model_config": config, "__annotations__": hints, "__module__": __name__})
 
 
@@ -147,8 +147,8 @@ def _field_name(index: int) -> str:
 
 
 def _field_definition(parameter: inspect.Parameter, described: Mapping[str, str]) -> tuple[Any, Any]:
-    is_bare = parameter.annotation is inspect.Parameter.empty
-    kind: Any = Any if is_bare else modern_typeddict(parameter.annotation)
+    is_unannotated = parameter.annotation is inspect.Parameter.empty
+    kind: Any = Any if is_unannotated else modern_typeddict(parameter.annotation)
     if _is_text(kind):
         kind = Annotated[kind, BeforeValidator(_to_text)]
     default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default

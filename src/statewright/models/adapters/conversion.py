@@ -93,10 +93,10 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
     if not _refers_to_root(schema):
         return outer
     # References to the root of the schema must find it under a name.
-    moved: dict[str, Any] = _rebased(outer)
-    moved["$defs"] = {**moved.get("$defs", {}), FIELD: moved["properties"][FIELD]}
-    moved["properties"] = {FIELD: {"$ref": f"#/$defs/{FIELD}"}}
-    return moved
+    rebased: dict[str, Any] = _rebased(outer)
+    rebased["$defs"] = {**rebased.get("$defs", {}), FIELD: rebased["properties"][FIELD]}
+    rebased["properties"] = {FIELD: {"$ref": f"#/$defs/{FIELD}"}}
+    return rebased
 
 
 def _refers_to_root(value: Any) -> bool:

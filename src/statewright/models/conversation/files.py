@@ -19,10 +19,10 @@ from statewright.messages import Message, copied
 
 LARGEST_FILE: Final = 5_000_000
 """Maximum characters of base64, above Anthropic's limit for an image (5 MB). A larger file is replaced by a note."""
-_IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-_SOUNDS: Final = ("aac", "aiff", "flac", "mp3", "mpeg", "ogg", "wav")
+_IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_AUDIO_FORMATS: Final = ("aac", "aiff", "flac", "mp3", "mpeg", "ogg", "wav")
 _ALIASES: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
-_BEGINNINGS: Final = {
+_SIGNATURES: Final = {
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF8": "image/gif",
@@ -36,31 +36,34 @@ Part = Mapping[str, Any]
 def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
     """Return an image as a message part, or a note if no model accepts it."""
     declared = media_type.partition(";")[0].strip().lower()
-    plain, problem = _read_base64(data)
-    actual = _image_type(plain) or _ALIASES.get(declared, declared)
-    if problem is None and actual not in _IMAGES:
+    base64_data, problem = _read_base64(data)
+    actual = _image_type(base64_data) or _ALIASES.get(declared, declared)
+    if problem is None and actual not in _IMAGE_TYPES:
         problem = "models read png, jpeg, gif and webp"
     if problem is not None:
         return omission_note("image", declared, problem)
-    return {"type": "image_url", "image_url": {"url": f"data:{actual};base64,{plain}", **options}}
+    return {"type": "image_url", "image_url": {"url": f"data:{actual};base64,{base64_data}", **options}}
 
 
 def audio_part(data: str, form: str) -> dict[str, Any]:
     """Return audio as a message part, or a note if no model accepts it."""
     declared = form.partition(";")[0].strip().lower()
-    plain, problem = _read_base64(data)
-    if problem is None and declared.removeprefix("x-") not in _SOUNDS:
-        problem = f"models hear {', '.join(_SOUNDS)}"
+    base64_data, problem = _read_base64(data)
+    if problem is None and declared.removeprefix("x-") not in _AUDIO_FORMATS:
+        problem = f"models hear {', '.join(_AUDIO_FORMATS)}"
     if problem is not None:
         return omission_note("sound", declared, problem)
-    return {"type": "input_audio", "input_audio": {"data": plain, "format": declared.removeprefix("x-")}}
+    return {"type": "input_audio", "input_audio": {"data": base64_data, "format": declared.removeprefix("x-")}}
 
 
-def omission_note(kind: str, media_type: str, why: str, *, uri: str = "") -> dict[str, Any]:
+def omission_note(kind: str, media_type: str, reason: str, *, uri: str = "") -> dict[str, Any]:
     """Return a text part that replaces a file which is not sent."""
-    where = f" at {uri[:_SHOWN]}" if uri else ""
+    location = f" at {uri[:_SHOWN]}" if uri else ""
     article = "An" if kind == "image" else "A"
-    return {"type": "text", "text": f"[{article} {kind} of type {media_type[:_SHOWN]}{where} was left out: {why}.]"}
+    return {
+        "type": "text",
+        "text": f"[{article} {kind} of type {media_type[:_SHOWN]}{location} was left out: {reason}.]",
+    }
 
 
 def with_sendable_files(messages: Sequence[Message]) -> Sequence[Message]:
@@ -117,26 +120,26 @@ def _parse_data_url(url: str) -> tuple[str, str]:
 
 def _read_base64(data: str) -> tuple[str, str | None]:
     """Return the data in the alphabet that all providers accept, and the reason why all would refuse them, if any."""
-    plain = data
+    base64_data = data
     if any(letter in data for letter in "-_\n\r\t "):
-        plain = "".join(data.split()).translate(_STANDARD)
-    if len(plain) % 4 and not plain.endswith("="):
-        plain += "=" * (-len(plain) % 4)
+        base64_data = "".join(data.split()).translate(_STANDARD)
+    if len(base64_data) % 4 and not base64_data.endswith("="):
+        base64_data += "=" * (-len(base64_data) % 4)
     try:
-        binascii.a2b_base64(plain, strict_mode=True)
+        binascii.a2b_base64(base64_data, strict_mode=True)
     except ValueError:  # binascii.Error is one, and text that is not ASCII gives another
         return "", "its data are not valid base64"
-    if not plain:
+    if not base64_data:
         return "", "it is empty"
-    return plain, f"it has {len(plain) * 3 // 4} bytes" if len(data) > LARGEST_FILE else None
+    return base64_data, f"it has {len(base64_data) * 3 // 4} bytes" if len(data) > LARGEST_FILE else None
 
 
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 
-def _image_type(plain: str) -> str | None:
+def _image_type(base64_data: str) -> str | None:
     """Return the type of an image by its first bytes; None for other data."""
-    begin = binascii.a2b_base64(plain[:24])
-    if begin.startswith(b"RIFF") and begin[8:12] == b"WEBP":
+    first_bytes = binascii.a2b_base64(base64_data[:24])
+    if first_bytes.startswith(b"RIFF") and first_bytes[8:12] == b"WEBP":
         return "image/webp"
-    return next((kind for first, kind in _BEGINNINGS.items() if begin.startswith(first)), None)
+    return next((kind for first, kind in _SIGNATURES.items() if first_bytes.startswith(first)), None)

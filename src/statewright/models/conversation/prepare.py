@@ -187,8 +187,8 @@ def starting_with_user(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _encodable(messages: Sequence[Message]) -> Sequence[Message]:
-    clean = [message if _is_plain_ascii(message) else encodable_message(message) for message in messages]
-    return clean if any(new is not old for new, old in zip(clean, messages, strict=True)) else messages
+    encodable = [message if _is_plain_ascii(message) else encodable_message(message) for message in messages]
+    return encodable if any(new is not old for new, old in zip(encodable, messages, strict=True)) else messages
 
 
 _PLAIN: Final = (int, bool, type(None))
@@ -218,16 +218,16 @@ def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Mess
     """
     if not message.tool_calls:
         return message
-    taken = {call.id for call in chain.from_iterable(earlier.tool_calls for earlier in conversation)}
+    used_ids = {call.id for call in chain.from_iterable(earlier.tool_calls for earlier in conversation)}
     calls: list[ToolCall] = []
     for call in message.tool_calls:
-        own = call.id
+        call_id = call.id
         number = 1
-        while not own or own in taken:
+        while not call_id or call_id in used_ids:
             number += 1
-            own = f"{call.id or 'call'}-{number}"
-        taken.add(own)
-        calls.append(call if own == call.id else ToolCall(own, call.name, call.arguments, call.invalid))
+            call_id = f"{call.id or 'call'}-{number}"
+        used_ids.add(call_id)
+        calls.append(call if call_id == call.id else ToolCall(call_id, call.name, call.arguments, call.invalid))
     if all(new is old for new, old in zip(calls, message.tool_calls, strict=True)):
         return message
     renamed = copied(message)
@@ -247,8 +247,8 @@ def _is_sendable(messages: Sequence[Message]) -> bool:
     """
     waiting: list[ToolCall] = []
     """Calls without a result so far, the next one last."""
-    taken: set[str] = set()
-    says_something = False
+    used_ids: set[str] = set()
+    has_conversation = False
     for message in messages:
         content, role, calls = message.content, message.role, message.tool_calls
         if role == "tool":
@@ -261,11 +261,11 @@ def _is_sendable(messages: Sequence[Message]) -> bool:
             return False
         if content.isspace() if content and isinstance(content, str) else not calls:
             return False
-        if not _is_plain_ascii(message) or (calls and problem_of_calls(calls, taken)):
+        if not _is_plain_ascii(message) or (calls and problem_of_calls(calls, used_ids)):
             return False
         waiting.extend(reversed(calls))
-        says_something = says_something or role != "system"
-    return says_something and not waiting
+        has_conversation = has_conversation or role != "system"
+    return has_conversation and not waiting
 
 
 def _problems(request: ModelRequest) -> Any:
@@ -277,7 +277,7 @@ def _problems(request: ModelRequest) -> Any:
     if not _has_conversation(messages):
         yield "its conversation is empty"
         return
-    taken: set[str] = set()
+    used_ids: set[str] = set()
     waiting: dict[str, None] = {}
     """Ids of calls without a result so far."""
     for number, message in enumerate(messages):
@@ -291,7 +291,7 @@ def _problems(request: ModelRequest) -> Any:
         if _has_blank_text(message) or _has_blank_part(message):
             yield f"{where} has no text, or a part without"
         ids = [call.id for call in message.tool_calls]
-        if problem := problem_of_calls(message.tool_calls, taken):
+        if problem := problem_of_calls(message.tool_calls, used_ids):
             yield f"{where} {problem}"
         if not _is_plain_ascii(message) and encodable_message(message) is not message:
             yield f"{where} has text that cannot be encoded as UTF-8, or numbers that are not finite"

@@ -31,40 +31,40 @@ def with_valid_calls(messages: Sequence[Message]) -> Sequence[Message]:
 
     Results must follow their calls, in the order of the calls.
     """
-    taken: set[str] = set()
-    due: deque[ToolCall] = deque()
+    used_ids: set[str] = set()
+    pending_calls: deque[ToolCall] = deque()
     """The calls, as they are sent, whose results come next."""
     valid: list[Message] = []
     for message in messages:
         if message.tool_calls:
-            message = _with_calls(message, taken)
-            due = deque(message.tool_calls)
-        elif message.role == "tool" and due:
-            message = _with_call_id(message, due.popleft())
+            message = _with_calls(message, used_ids)
+            pending_calls = deque(message.tool_calls)
+        elif message.role == "tool" and pending_calls:
+            message = _with_call_id(message, pending_calls.popleft())
         valid.append(message)
     return valid if any(new is not old for new, old in zip(valid, messages, strict=True)) else messages
 
 
-def problem_of_calls(calls: Iterable[ToolCall], taken: set[str]) -> str | None:
+def problem_of_calls(calls: Iterable[ToolCall], used_ids: set[str]) -> str | None:
     """Return why a provider refuses tool calls, or None, and add their ids to `taken`."""
     problem = None
     for call in calls:
-        problem = problem or _problem_of_call(call, taken)
-        taken.add(call.id)
+        problem = problem or _problem_of_call(call, used_ids)
+        used_ids.add(call.id)
     return problem
 
 
-def _problem_of_call(call: ToolCall, taken: set[str]) -> str | None:
+def _problem_of_call(call: ToolCall, used_ids: set[str]) -> str | None:
     if not _VALID_NAME.fullmatch(call.name):
         return f"calls a tool {call.name[:80]!r}: names have 1 to 64 letters, digits, '_' and '-'"
     if not _VALID_ID.fullmatch(call.id):
         return f"has a call with the id {call.id[:80]!r}: ids have 1 to 40 letters, digits, '_' and '-'"
-    return f"has a call with the id {call.id!r}, which another one has" if call.id in taken else None
+    return f"has a call with the id {call.id!r}, which another one has" if call.id in used_ids else None
 
 
-def _with_calls(message: Message, taken: set[str]) -> Message:
+def _with_calls(message: Message, used_ids: set[str]) -> Message:
     """Return a message with valid calls, whose ids are unique and added to `taken`."""
-    calls = [_valid_call(call, taken) for call in message.tool_calls]
+    calls = [_valid_call(call, used_ids) for call in message.tool_calls]
     if all(new is old for new, old in zip(calls, message.tool_calls, strict=True)):
         return message
     changed = copied(message)
@@ -72,21 +72,21 @@ def _with_calls(message: Message, taken: set[str]) -> Message:
     return changed
 
 
-def _valid_call(call: ToolCall, taken: set[str]) -> ToolCall:
-    call_id = call.id if _VALID_ID.fullmatch(call.id) and call.id not in taken else _unique_id(call.id, taken)
-    taken.add(call_id)
+def _valid_call(call: ToolCall, used_ids: set[str]) -> ToolCall:
+    call_id = call.id if _VALID_ID.fullmatch(call.id) and call.id not in used_ids else _unique_id(call.id, used_ids)
+    used_ids.add(call_id)
     name = call.name if _VALID_NAME.fullmatch(call.name) else _FORBIDDEN.sub("_", call.name)[:64] or "unnamed"
     return call if call_id == call.id and name == call.name else ToolCall(call_id, name, call.arguments, call.invalid)
 
 
-def _unique_id(call_id: str, taken: set[str]) -> str:
+def _unique_id(call_id: str, used_ids: set[str]) -> str:
     """Return a unique id, which is the same whenever the same conversation is sent."""
     start = _FORBIDDEN.sub("_", call_id)[:_KEPT_OF_ID] or "call"
     number = 1
     while True:
         number += 1
         digest = blake2b(f"{call_id}\0{number}".encode(errors="surrogatepass"), digest_size=6).hexdigest()
-        if (unique := f"{start}-{digest}") not in taken:
+        if (unique := f"{start}-{digest}") not in used_ids:
             return unique
 
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Clients:
     """The clients of one provider, by loop. Open ones are closed when this object is garbage-collected."""
 
-    def __init__(self, prefix: str, make: Callable[[], Provider[Any]]) -> None:
+    def __init__(self, prefix: str, create_provider: Callable[[], Provider[Any]]) -> None:
         self._prefix = prefix
-        self._make = make
+        self._create_provider = create_provider
         self._spare: Client | None = None
         self._by_loop: dict[asyncio.AbstractEventLoop, Client] = {}
         self._lock = threading.Lock()
@@ -34,7 +34,7 @@ class Clients:
 
     def prepare(self, model: str) -> None:
         """Create the client of the first loop, and check that it knows the model."""
-        self._spare = Client(self._prefix, self._make())
+        self._spare = Client(self._prefix, self._create_provider())
         self._spare.model(model)
 
     async def model(self, name: str) -> Model:
@@ -62,9 +62,9 @@ class Clients:
 
     def _client_for(self, loop: asyncio.AbstractEventLoop) -> Client:
         with self._lock:
-            for other in [open_loop for open_loop in self._by_loop if open_loop.is_closed()]:
-                del self._by_loop[other]
-            client, self._spare = self._spare or Client(self._prefix, self._make()), None
+            for closed_loop in [open_loop for open_loop in self._by_loop if open_loop.is_closed()]:
+                del self._by_loop[closed_loop]
+            client, self._spare = self._spare or Client(self._prefix, self._create_provider()), None
             self._by_loop[loop] = client
         return client
 
@@ -89,9 +89,9 @@ class Client:
         await anext(self._holder)
 
     async def aclose(self) -> None:
-        keeper, self._holder = self._holder, None
-        if keeper is not None:
-            await keeper.aclose()
+        holder, self._holder = self._holder, None
+        if holder is not None:
+            await holder.aclose()
 
     async def _hold_open(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> AsyncGenerator[None]:
         """Hold the connections open. The loop closes this generator when it ends."""

@@ -51,15 +51,15 @@ def connect_model(
     _require_library()
     parsed = parse_name(name, base_url=base_url)
     check_key(str(parsed), parsed.provider, api_key=api_key, base_url=base_url)
-    with_all = {**(settings or {})}
+    merged_settings = {**(settings or {})}
     if timeout is not None:
-        with_all.setdefault("request_timeout", timeout)
+        merged_settings.setdefault("request_timeout", timeout)
     if http_headers:
-        with_all["extra_headers"] = {**with_all.get("extra_headers", {}), **http_headers}
+        merged_settings["extra_headers"] = {**merged_settings.get("extra_headers", {}), **http_headers}
     clients = Clients(parsed.provider, _provider_factory(parsed, base_url, api_key))
     _check_connection(parsed, clients)
-    secrets = ProviderSecrets(parsed.provider, api_key=api_key, base_url=base_url, settings=with_all)
-    return PydanticAIModel(parsed, clients, with_all, secrets=secrets, key_given=api_key is not None)
+    secrets = ProviderSecrets(parsed.provider, api_key=api_key, base_url=base_url, settings=merged_settings)
+    return PydanticAIModel(parsed, clients, merged_settings, secrets=secrets, key_given=api_key is not None)
 
 
 def _require_library() -> None:
@@ -78,12 +78,12 @@ def _make_provider(name: ModelName, options: Mapping[str, str | None]) -> Provid
     from pydantic_ai.providers import infer_provider_class
 
     kind = infer_provider_class(name.provider)
-    taken = inspect.signature(kind).parameters
+    accepted = inspect.signature(kind).parameters
     present = {option: value for option, value in options.items() if value is not None}
-    if "base_url" in present and "base_url" not in taken and "azure_endpoint" in taken:
+    if "base_url" in present and "base_url" not in accepted and "azure_endpoint" in accepted:
         present["azure_endpoint"] = present.pop("base_url")
     for option in present:
-        if option not in taken:
+        if option not in accepted:
             raise ModelError(
                 f"Model {str(name)!r}: the provider {name.provider!r} does not accept {option}. "
                 f"It is set up by the environment; leave {option} out."
@@ -106,8 +106,8 @@ def _check_connection(name: ModelName, clients: Clients) -> None:
 
 
 def _missing_library(name: ModelName, error: ImportError) -> str:
-    ours = name.provider.split("-")[0] in _BUNDLED_VENDORS
-    package = "statewright[models]" if ours else f"pydantic-ai-slim[{name.provider}]"
+    is_bundled = name.provider.split("-")[0] in _BUNDLED_VENDORS
+    package = "statewright[models]" if is_bundled else f"pydantic-ai-slim[{name.provider}]"
     cause = error.__cause__  # pydantic-ai wraps the error in advice of its own
-    absent = cause if isinstance(cause, ImportError) else error
-    return missing_library(f"Model {str(name)!r} needs", absent, package)
+    missing = cause if isinstance(cause, ImportError) else error
+    return missing_library(f"Model {str(name)!r} needs", missing, package)

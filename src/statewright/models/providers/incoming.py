@@ -43,8 +43,8 @@ def _check_complete(answer: vendor.ModelResponse, source: Source, *, streamed: b
     if ended and answer.finish_reason != "error":
         return
     received = f"{len(_text(answer))} characters of text and {len(answer.tool_calls)} tool calls"
-    why = f"ended with {ended!r}" if ended else "broke off without a reason to end"
-    raise ModelUnavailable(f"The answer of {source.name!r} at {source.url} {why}, after {received}. Ask again.")
+    cause = f"ended with {ended!r}" if ended else "broke off without a reason to end"
+    raise ModelUnavailable(f"The answer of {source.name!r} at {source.url} {cause}, after {received}. Ask again.")
 
 
 def _message(answer: vendor.ModelResponse, source: Source) -> Message:
@@ -82,10 +82,10 @@ def _finish_reason(answer: vendor.ModelResponse, message: Message) -> FinishReas
 
     pydantic-ai does not map every reason, such as Google's `OTHER`; then the provider's own word is used.
     """
-    word = (answer.provider_details or {}).get("finish_reason")
+    reported = (answer.provider_details or {}).get("finish_reason")
     reason = (
         _REASONS.get(answer.finish_reason)
-        or (finish_reason_of(word) if answer.finish_reason is None else None)
+        or (finish_reason_of(reported) if answer.finish_reason is None else None)
         or "stop"
     )
     return "tools" if reason == "stop" and message.tool_calls else reason

@@ -54,16 +54,16 @@ _KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | None) -> None:
     """Raise MissingApiKey if the provider needs a key and there is none. A custom address may need none."""
     variables = VARIABLES_BY_PROVIDER.get(provider, ())
-    elsewhere = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
-    if variables and not api_key and not elsewhere and not any(os.environ.get(variable) for variable in variables):
+    custom_url = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
+    if variables and not api_key and not custom_url and not any(os.environ.get(variable) for variable in variables):
         raise missing_key_error(name, variables)
 
 
 def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingApiKey:
     """Return the error for a model without a key."""
-    named = " or ".join(variables)
+    variable_names = " or ".join(variables)
     return MissingApiKey(
-        f"Model {name!r} needs a key, and there is none. Set {named} in the environment, or pass api_key."
+        f"Model {name!r} needs a key, and there is none. Set {variable_names} in the environment, or pass api_key."
     )
 
 

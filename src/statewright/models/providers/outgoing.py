@@ -60,9 +60,9 @@ def _with_speaker(message: Message, agent: object) -> Message:
         content = f"[{message.name}] {content}" if content else content
     else:
         content = [{"type": "text", "text": f"[{message.name}]"}, *content]
-    named = copied(message)
-    named.content = content
-    return named
+    changed = copied(message)
+    changed.content = content
+    return changed
 
 
 def _convert_message(message: Message, conversation: Sequence[Message]) -> vendor.ModelRequestPart:
@@ -215,7 +215,7 @@ def _tool_definition(tool: ToolSpec) -> ToolDefinition:
 
 _LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPS: Final = ("properties", "$defs", "definitions")
-_SAYS_WHAT: Final = frozenset(("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"))
+_TYPE_KEYWORDS: Final = frozenset(("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"))
 
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
@@ -224,11 +224,11 @@ def is_closed(schema: Mapping[str, Any]) -> bool:
     Its grammars allow no recursion, and no object with unnamed fields: its library closes such an object, so that the
     model can answer nothing but `{}`. Other schemas are sent in the prompt.
     """
-    return all(map(_is_closed_itself, _parts(schema))) and not _is_recursive(schema)
+    return all(map(_is_level_closed, _parts(schema))) and not _is_recursive(schema)
 
 
-def _is_closed_itself(part: Mapping[str, Any]) -> bool:
-    if not _SAYS_WHAT & part.keys() or not isinstance(part.get("type", ""), str):
+def _is_level_closed(part: Mapping[str, Any]) -> bool:
+    if not _TYPE_KEYWORDS & part.keys() or not isinstance(part.get("type", ""), str):
         return False
     if part.get("type") != "object":
         return True
@@ -237,32 +237,32 @@ def _is_closed_itself(part: Mapping[str, Any]) -> bool:
 
 def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield a schema and all schemas in it, in any order."""
-    unread: list[Any] = [schema]
-    while unread:
-        part = unread.pop()
+    stack: list[Any] = [schema]
+    while stack:
+        part = stack.pop()
         if not isinstance(part, Mapping):
             continue
         mapping = cast("Mapping[str, Any]", part)
         yield mapping
         for word in _LISTS:
-            unread.extend(mapping.get(word) or ())
+            stack.extend(mapping.get(word) or ())
         for word in _MAPS:
-            named: Mapping[str, Any] = mapping.get(word) or {}
-            unread.extend(named.values())
+            subschemas: Mapping[str, Any] = mapping.get(word) or {}
+            stack.extend(subschemas.values())
         if "items" in mapping:
-            unread.append(mapping["items"])
+            stack.append(mapping["items"])
 
 
 def _is_recursive(schema: Mapping[str, Any]) -> bool:
     """Return True if a definition refers to itself, directly or not; a reference to the root always does."""
     definitions: dict[str, Any] = {**schema.get("definitions", {}), **schema.get("$defs", {})}
-    named = {name: _referred(definition) for name, definition in definitions.items()}
-    if not (_referred(schema) <= named.keys()):
+    references = {name: _referred(definition) for name, definition in definitions.items()}
+    if not (_referred(schema) <= references.keys()):
         return True
-    while free := [name for name, others in named.items() if not others & named.keys()]:
-        for name in free:
-            del named[name]
-    return bool(named)
+    while independent := [name for name, others in references.items() if not others & references.keys()]:
+        for name in independent:
+            del references[name]
+    return bool(references)
 
 
 def _referred(schema: Any) -> set[str]:

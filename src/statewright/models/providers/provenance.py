@@ -16,8 +16,8 @@ from statewright.messages import Message, ToolCall
 if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
 
-_PLAIN = ({"part_kind", "length"}, {"part_kind", "tool_call_id"})
-"""The fields of parts that need no record."""
+_WITHOUT_RECORD = ({"part_kind", "length"}, {"part_kind", "tool_call_id"})
+"""The fields of parts that need no record: the message has all of their content."""
 _OF_RESPONSE = ("provider_name", "canonical_system", "provider_response_id", "model_name")
 
 
@@ -39,19 +39,19 @@ def provenance_of(response: vendor.ModelResponse, source: Source) -> dict[str, A
     from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 
     needed = ModelResponse(parts=response.parts, **{name: getattr(response, name) for name in _OF_RESPONSE})
-    whole = ModelMessagesTypeAdapter.dump_python([needed], mode="json", exclude_none=True)[0]
-    parts = [_without_content(part) for part in whole["parts"] if part["part_kind"] != "file"]
-    if all(set(part) in _PLAIN for part in parts):
+    dumped = ModelMessagesTypeAdapter.dump_python([needed], mode="json", exclude_none=True)[0]
+    parts = [_without_content(part) for part in dumped["parts"] if part["part_kind"] != "file"]
+    if all(set(part) in _WITHOUT_RECORD for part in parts):
         return None
-    about = {key: whole[key] for key in _OF_RESPONSE if key in whole}
-    return {"name": source.name, "url": source.url, **about, "parts": parts}
+    origin = {key: dumped[key] for key in _OF_RESPONSE if key in dumped}
+    return {"name": source.name, "url": source.url, **origin, "parts": parts}
 
 
 def _without_content(part: dict[str, Any]) -> dict[str, Any]:
     match part["part_kind"]:
         case "text":
-            rest = {key: value for key, value in part.items() if key != "content"}
-            return {**rest, "length": len(part["content"])}
+            fields = {key: value for key, value in part.items() if key != "content"}
+            return {**fields, "length": len(part["content"])}
         case "tool-call":
             return {key: value for key, value in part.items() if key not in ("args", "tool_name", "provider_name")} | (
                 {"provider_name": part["provider_name"]} if "id" in part or "provider_details" in part else {}
@@ -68,9 +68,9 @@ def restore_response(message: Message, source: Source) -> vendor.ModelResponse:
     if not _is_from(record, source):
         return _plain(message)
     fields = cast("Mapping[str, Any]", record)
-    about = {key: fields[key] for key in _OF_RESPONSE if key in fields}
-    whole = {"kind": "response", **about, "parts": list(_parts(message, fields["parts"]))}
-    return cast("vendor.ModelResponse", ModelMessagesTypeAdapter.validate_python([whole])[0])
+    origin = {key: fields[key] for key in _OF_RESPONSE if key in fields}
+    dumped = {"kind": "response", **origin, "parts": list(_parts(message, fields["parts"]))}
+    return cast("vendor.ModelResponse", ModelMessagesTypeAdapter.validate_python([dumped])[0])
 
 
 def _is_from(record: object, source: Source) -> bool:

@@ -19,7 +19,7 @@ from statewright.models.providers.incoming import convert_response, stream_event
 from statewright.models.providers.names import VARIABLES_BY_PROVIDER, ModelName, ProviderSecrets, resolve_model_name
 from statewright.models.providers.outgoing import convert_messages, request_parameters, request_settings
 from statewright.models.providers.provenance import Source
-from statewright.models.providers.stream_cleanup import close_generators, nested_generators, run_apart
+from statewright.models.providers.stream_cleanup import close_generators, nested_generators, run_in_own_task
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -75,36 +75,36 @@ class PydanticAIModel:
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield the answer as events. Raises ModelUnavailable if it breaks off."""
-        return run_apart(self._events(request))
+        return run_in_own_task(self._events(request))
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         from pydantic_ai.direct import model_request_stream
 
         model, name = await self._resolve_model(request)
         source = self._source(model)
-        held = is_wrapped(request.output)  # the text is emitted after it is unwrapped
-        dropped: Sequence[AsyncGenerator[Any]] = ()
+        holds_text_back = is_wrapped(request.output)  # the text is emitted after it is unwrapped
+        generators: Sequence[AsyncGenerator[Any]] = ()
         with watch_sending(model) as sending:
             try:
                 call = model_request_stream(model, instrument=False, **self._call(request, model, source))
                 async with call as stream:
                     try:
                         async for piece in stream_events(stream):
-                            if not (held and isinstance(piece, TextDelta)):
+                            if not (holds_text_back and isinstance(piece, TextDelta)):
                                 yield piece
                     except BaseException:  # the reader has left, or the answer broke off
-                        dropped = nested_generators(stream)
+                        generators = nested_generators(stream)
                         raise
                     response = unwrapped(convert_response(stream.get(), source, streamed=True), request.output)
             except Exception as error:
                 failure = self._translate_error(error, name, request, model, sending)
             else:
-                if held and response.text:
+                if holds_text_back and response.text:
                     yield TextDelta(response.text)
                 yield ResponseFinished(response)
                 return
             finally:
-                await close_generators(dropped)
+                await close_generators(generators)
         raise failure
 
     async def aclose(self) -> None:
@@ -116,8 +116,8 @@ class PydanticAIModel:
 
         Raises ModelError if calls are forbidden, and for a request that a provider would refuse.
         """
-        wanted = resolve_model_name(request.model, self._name) if request.model else self._name.model
-        model, name = await self._clients.model(wanted), str(self._name._replace(model=wanted))
+        model_name = resolve_model_name(request.model, self._name) if request.model else self._name.model
+        model, name = await self._clients.model(model_name), str(self._name._replace(model=model_name))
         check_calls_allowed(name, base_url=model.base_url)
         check_request(request)
         return model, name

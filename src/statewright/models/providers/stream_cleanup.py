@@ -1,7 +1,7 @@
 """Close the streams of a provider in the right order and task, even if their reader leaves early.
 
 The reader of a stream may stop anywhere without closing it. The nested generators inside hold an open response, and
-must be closed innermost first, in the task that opened them. `run_apart` runs them in a task of their own, which is
+must be closed innermost first, in the task that opened them. `run_in_own_task` gives them a task of their own, which is
 cancelled when the reader stops, when its iterator is dropped, and when the loop ends.
 
 google-genai reads an answer through nested generators, and keeps one of them in an object that the generator refers to.
@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar, cast
 Item = TypeVar("Item")
 
 
-async def run_apart(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
+async def run_in_own_task(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
     """Yield the same items from a task of their own. Raises the error of `items` after the items before it."""
     queue: asyncio.Queue[tuple[Item] | None] = asyncio.Queue()
     task = asyncio.create_task(_fill(queue, items))
@@ -57,15 +57,15 @@ def nested_generators(root: object) -> list[AsyncGenerator[Any]]:
     seen: dict[int, object] = {id(root): root}
     level: Sequence[object] = [root]
     while level and len(seen) < _MOST_OBJECTS:
-        below: list[object] = []
+        next_level: list[object] = []
         for item in gc.get_referents(*level):
             if id(item) in seen or not _is_followed(item):
                 continue
             seen[id(item)] = item
-            below.append(item)
+            next_level.append(item)
             if isinstance(item, AsyncGeneratorType):
                 generators.append(cast("AsyncGenerator[Any]", item))
-        level = below
+        level = next_level
     return generators
 
 

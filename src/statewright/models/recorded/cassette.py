@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 from statewright.errors import ModelError
 from statewright.fingerprint import fingerprint
 from statewright.models.recorded.cassette_format import (
-    Plain,
+    JsonObject,
     decode_error,
     decode_event,
     decode_response,
@@ -33,11 +33,11 @@ VERSION: Final = 1
 class Record:
     """One call of a model: the request, and its response or error."""
 
-    request: Plain
-    response: Plain | None = None
-    pieces: list[Plain] = field(default_factory=list[Plain])
+    request: JsonObject
+    response: JsonObject | None = None
+    pieces: list[JsonObject] = field(default_factory=list[JsonObject])
     """The streamed events, if the answer was streamed."""
-    error: Plain | None = None
+    error: JsonObject | None = None
     used: bool = False
     """True if it was replayed or recorded in this run."""
     from_file: bool = False
@@ -95,18 +95,18 @@ class Cassette:
         """The records that were never replayed."""
         return [record for record in self.records if not record.used]
 
-    def take(self, request: Plain) -> Record | None:
+    def take(self, request: JsonObject) -> Record | None:
         """Return the first unused record of an equal request, and mark it as used; None if there is none."""
-        wanted = fingerprint(request)
+        key = fingerprint(request)
         with self._lock:
             self.load()
             for record in self._records:
-                if not record.used and record.has_answer and record.key == wanted:
+                if not record.used and record.has_answer and record.key == key:
                     record.used = True
                     return record
         return None
 
-    def begin(self, request: Plain) -> Record:
+    def begin(self, request: JsonObject) -> Record:
         """Add a record without an answer, whose position is that of the request."""
         record = Record(request, used=True)
         with self._lock:
@@ -128,19 +128,19 @@ class Cassette:
         with self._lock:
             self._records.remove(record)
 
-    def missing(self, request: Plain) -> ModelError:
+    def missing(self, request: JsonObject) -> ModelError:
         """Return the error for a request that was not recorded."""
         return ModelError(
             f"The cassette {str(self.path)!r} has no answer for this request: {self._reason(request)} "
             f"Record it with STATEWRIGHT_RECORD=new in the environment, or everything with STATEWRIGHT_RECORD=all."
         )
 
-    def _reason(self, request: Plain) -> str:
+    def _reason(self, request: JsonObject) -> str:
         records = self.records
         if not records:
             return "it is empty." if self.path.exists() else "there is no such file."
-        wanted = fingerprint(request)
-        times = sum(record.key == wanted for record in records)
+        key = fingerprint(request)
+        times = sum(record.key == key for record in records)
         if times:
             return f"it was recorded {times} {'time' if times == 1 else 'times'}, and all of these were replayed."
         difference = describe_difference(request, [record.request for record in records])
@@ -156,19 +156,19 @@ def _read_file(path: Path) -> list[Record]:
     except OSError as error:
         raise _unreadable_error(path, str(error)) from error
     except ValueError as error:
-        raise _unreadable_error(path, f"it is not JSON: {error}") from error
-    whole = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
-    version = whole.get("version")
+        raise _unreadable_error(path, f"it is not valid JSON: {error}") from error
+    document = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    version = document.get("version")
     if version != VERSION:
         actual = "no version" if version is None else f"the version {version!r}"
         raise _unreadable_error(path, f"it has {actual}, and this version of Statewright reads {VERSION}")
     try:
-        return [_read_record(record) for record in whole["records"]]
+        return [_read_record(record) for record in document["records"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _unreadable_error(path, f"a record is invalid: {type(error).__name__}: {error}") from error
 
 
-def _read_record(data: Plain) -> Record:
+def _read_record(data: JsonObject) -> Record:
     request = mask_settings(data["request"])  # older versions wrote them, and the request must still match
     record = Record(request, data.get("response"), data.get("pieces") or [], data.get("error"), from_file=True)
     # Decoded to validate it: a wrong edit is found when the file is opened, and not in the middle of a test.
@@ -204,21 +204,21 @@ def describe_difference(request: Any, recorded: Sequence[Any]) -> str:
     return "; ".join(differences[:_MAX_DIFFERENCES]) + more
 
 
-def _differences(recorded: Any, request: Any, where: str) -> Iterator[str]:
+def _differences(recorded: Any, request: Any, path: str) -> Iterator[str]:
     if recorded == request:
         return
     if isinstance(recorded, dict) and isinstance(request, dict):
-        before, now = cast("dict[str, Any]", recorded), cast("dict[str, Any]", request)
-        for key in dict.fromkeys((*before, *now)):
-            path = f"{where}.{key}" if where else key
-            yield from _differences(before.get(key, _ABSENT), now.get(key, _ABSENT), path)
+        old, new = cast("dict[str, Any]", recorded), cast("dict[str, Any]", request)
+        for key in dict.fromkeys((*old, *new)):
+            key_path = f"{path}.{key}" if path else key
+            yield from _differences(old.get(key, _ABSENT), new.get(key, _ABSENT), key_path)
     elif isinstance(recorded, list) and isinstance(request, list):
-        before_, now_ = cast("list[Any]", recorded), cast("list[Any]", request)
-        for number in range(max(len(before_), len(now_))):
-            yield from _differences(_item_at(before_, number), _item_at(now_, number), f"{where}[{number}]")
+        old_items, new_items = cast("list[Any]", recorded), cast("list[Any]", request)
+        for number in range(max(len(old_items), len(new_items))):
+            yield from _differences(_item_at(old_items, number), _item_at(new_items, number), f"{path}[{number}]")
     else:
         first, second = _excerpts(recorded, request)
-        yield f"{where}: recorded {first}, asked {second}"
+        yield f"{path}: recorded {first}, asked {second}"
 
 
 def _item_at(items: list[Any], number: int) -> Any:

@@ -29,7 +29,7 @@ from statewright.models.model import (
 )
 from statewright.redaction import Redactor, mask_of, secrets_in_settings
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 _REDACTOR: Final = Redactor()
 _BYTES: Final = "$bytes"
 _INSTANT: Final = "$datetime"
@@ -40,11 +40,11 @@ _DICT: Final = "$dict"
 # -- requests
 
 
-def encode_request(request: ModelRequest) -> Plain:
+def encode_request(request: ModelRequest) -> JsonObject:
     """Encode the parts of a request that are sent; unset settings are omitted."""
     calls: dict[str, str] = {}
     form = request.output
-    whole = {
+    values = {
         "model": request.model,
         "system": request.system or None,
         "messages": [_encode_message(message, calls) for message in request.messages],
@@ -59,17 +59,17 @@ def encode_request(request: ModelRequest) -> Plain:
         "parallel_tool_calls": request.parallel_tool_calls,
         "extra": dict(request.extra) or None,
     }
-    return mask_settings(encode_value(_without_empty(whole), "request"))
+    return mask_settings(encode_value(_without_empty(values), "request"))
 
 
-def mask_settings(request: Plain) -> Plain:
+def mask_settings(request: JsonObject) -> JsonObject:
     """Return an encoded request with the values masked whose name or shape is that of a secret."""
     if "extra" not in request:
         return request
     return {**request, "extra": _REDACTOR.value(request["extra"])}
 
 
-def _encode_message(message: Message, calls: dict[str, str]) -> Plain:
+def _encode_message(message: Message, calls: dict[str, str]) -> JsonObject:
     """Encode a message; `calls` maps the ids of calls so far to the ids that are written."""
     return _without_empty(
         {
@@ -87,18 +87,18 @@ def _number_call(call_id: str, calls: dict[str, str]) -> str:
     return calls.setdefault(call_id, f"call-{len(calls) + 1}")
 
 
-def _fields(value: Any) -> Plain:
+def _fields(value: Any) -> JsonObject:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def _without_empty(data: Mapping[str, Any]) -> Plain:
+def _without_empty(data: Mapping[str, Any]) -> JsonObject:
     return {name: value for name, value in data.items() if value is not None}
 
 
 # -- answers
 
 
-def encode_response(response: ModelResponse) -> Plain:
+def encode_response(response: ModelResponse) -> JsonObject:
     """Encode a response; unknown fields are omitted."""
     message = response.message
     written = _without_empty(
@@ -110,19 +110,19 @@ def encode_response(response: ModelResponse) -> Plain:
             "metadata": message.metadata or None,
         }
     )
-    whole = {
+    values = {
         "message": written,
         "usage": _encode_usage(response.usage),
         "model": response.model,
         "finish_reason": response.finish_reason,
     }
-    return encode_value(_without_empty(whole), "response")
+    return encode_value(_without_empty(values), "response")
 
 
-def decode_response(data: Plain) -> ModelResponse:
+def decode_response(data: JsonObject) -> ModelResponse:
     """Decode a response."""
-    whole = decode_value(data)
-    written = whole["message"]
+    values = decode_value(data)
+    written = values["message"]
     message = Message(
         written["content"],
         role="assistant",
@@ -131,22 +131,22 @@ def decode_response(data: Plain) -> ModelResponse:
         tool_calls=tuple(ToolCall(**call) for call in written.get("tool_calls", ())),
         metadata=written.get("metadata"),
     )
-    return ModelResponse(message, Usage(**whole.get("usage", {})), whole.get("model"), whole.get("finish_reason"))
+    return ModelResponse(message, Usage(**values.get("usage", {})), values.get("model"), values.get("finish_reason"))
 
 
-def _encode_call(call: ToolCall) -> Plain:
-    whole = {"id": call.id, "name": call.name, "arguments": call.arguments}
-    return whole if call.invalid is None else {**whole, "invalid": call.invalid}
+def _encode_call(call: ToolCall) -> JsonObject:
+    values = {"id": call.id, "name": call.name, "arguments": call.arguments}
+    return values if call.invalid is None else {**values, "invalid": call.invalid}
 
 
-def _encode_usage(usage: Usage) -> Plain:
+def _encode_usage(usage: Usage) -> JsonObject:
     return {name: value for name, value in asdict(usage).items() if value}
 
 
 # -- pieces of answers
 
 
-def encode_event(event: ModelEvent) -> Plain | None:
+def encode_event(event: ModelEvent) -> JsonObject | None:
     """Encode an event of a stream; None for the final response, which is written separately."""
     match event:
         case TextDelta(text):
@@ -163,7 +163,7 @@ def encode_event(event: ModelEvent) -> Plain | None:
             return None
 
 
-def decode_event(data: Plain) -> ModelEvent:
+def decode_event(data: JsonObject) -> ModelEvent:
     """Decode an event of a stream."""
     match data:
         case {"text": text}:
@@ -181,23 +181,23 @@ def decode_event(data: Plain) -> ModelEvent:
 # -- errors
 
 
-def encode_error(error: ModelError, settings: Mapping[str, Any]) -> Plain:
+def encode_error(error: ModelError, settings: Mapping[str, Any]) -> JsonObject:
     """Encode an error of a model, without the secrets in the settings of its request."""
     kind = next(
         (error_class for error_class in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, error_class)),
         ModelError,
     )
     status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
-    whole = {
+    values = {
         "kind": kind.__name__,
         "message": mask_of(secrets_in_settings(settings))(str(error)),
         "status": status,
         "retry_after": wait,
     }
-    return _without_empty(whole)
+    return _without_empty(values)
 
 
-def decode_error(data: Plain) -> ModelError:
+def decode_error(data: JsonObject) -> ModelError:
     """Decode an error."""
     message = data["message"]
     if data["kind"] == ModelUnavailable.__name__:
@@ -208,7 +208,7 @@ def decode_error(data: Plain) -> ModelError:
 # -- values
 
 
-def encode_value(value: Any, where: str) -> Any:
+def encode_value(value: Any, path: str) -> Any:
     """Encode plain data, bytes and instants as JSON. Raises ModelError for other values."""
     match value:
         case None | bool() | int() | float() | str():
@@ -218,22 +218,22 @@ def encode_value(value: Any, where: str) -> Any:
         case datetime():
             return {_INSTANT: value.isoformat()}
         case Mapping():
-            return _encode_mapping(cast("Mapping[Any, Any]", value), where)
+            return _encode_mapping(cast("Mapping[Any, Any]", value), path)
         case list() | tuple():
-            return [encode_value(item, f"{where}[{n}]") for n, item in enumerate(cast("Sequence[Any]", value))]
+            return [encode_value(item, f"{path}[{n}]") for n, item in enumerate(cast("Sequence[Any]", value))]
         case _:
             raise ModelError(
-                f"{where} is {value!r} of type {type(value).__name__}, which a cassette cannot hold. "
+                f"{path} is {value!r} of type {type(value).__name__}, which a cassette cannot hold. "
                 f"Use plain data: text, numbers, lists and dicts."
             )
 
 
-def _encode_mapping(value: Mapping[Any, Any], where: str) -> Plain:
+def _encode_mapping(value: Mapping[Any, Any], path: str) -> JsonObject:
     for key in value:
         if not isinstance(key, str):
-            raise ModelError(f"{where} has the key {key!r}, which a cassette cannot hold. Keys have to be text.")
-    whole = {key: encode_value(one, f"{where}.{key}") for key, one in value.items()}
-    return {_DICT: whole} if len(whole) == 1 and next(iter(whole)) in (_BYTES, _INSTANT, _DICT) else whole
+            raise ModelError(f"{path} has the key {key!r}, which a cassette cannot hold. Keys have to be text.")
+    values = {key: encode_value(item, f"{path}.{key}") for key, item in value.items()}
+    return {_DICT: values} if len(values) == 1 and next(iter(values)) in (_BYTES, _INSTANT, _DICT) else values
 
 
 def decode_value(data: Any) -> Any:
@@ -242,12 +242,12 @@ def decode_value(data: Any) -> Any:
         return [decode_value(item) for item in cast("list[Any]", data)]
     if not isinstance(data, dict):
         return data
-    whole = cast(Plain, data)
-    if len(whole) == 1:
-        ((key, inside),) = whole.items()
+    values = cast(JsonObject, data)
+    if len(values) == 1:
+        ((key, inner),) = values.items()
         if key == _BYTES:
-            return base64.b64decode(inside)
+            return base64.b64decode(inner)
         if key == _INSTANT:
-            return datetime.fromisoformat(inside)
-        whole = inside if key == _DICT else whole
-    return {key: decode_value(item) for key, item in whole.items()}
+            return datetime.fromisoformat(inner)
+        values = inner if key == _DICT else values
+    return {key: decode_value(item) for key, item in values.items()}

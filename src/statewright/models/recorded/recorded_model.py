@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final, Literal, cast
+from typing import Final, Literal, Self, cast
 
 from statewright.errors import InvalidConfig, MissingApiKey, ModelAnswerInvalid, ModelError, suggestion
 from statewright.models.conversation.prepare import check_request
@@ -12,7 +12,7 @@ from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, Re
 from statewright.models.port import ChatModel, closing, response_events, stream_model
 from statewright.models.recorded.cassette import Cassette, Record
 from statewright.models.recorded.cassette_format import (
-    Plain,
+    JsonObject,
     decode_error,
     decode_event,
     decode_response,
@@ -71,24 +71,20 @@ class RecordedModel:
         return self.cassette.unused
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        check_request(request)
-        encoded = encode_request(request)
+        encoded = _encode_checked(request)
         record = self._find_record(encoded)
         if record is not None:
             return _replay(record)
-        recording = _Recording(self.cassette, encoded, request, keeps_errors=self._record_errors)
-        with recording:
+        with self._start_recording(encoded, request) as recording:
             response = await self._resolve_model().complete(request)
             recording.finish(response)
         return response
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        check_request(request)
-        encoded = encode_request(request)
+        encoded = _encode_checked(request)
         record = self._find_record(encoded)
         if record is None:
-            recording = _Recording(self.cassette, encoded, request, keeps_errors=self._record_errors)
-            with recording:
+            with self._start_recording(encoded, request) as recording:
                 async with closing(stream_model(self._resolve_model(), request)) as events:
                     async for event in events:
                         recording.record_event(event)
@@ -102,12 +98,15 @@ class RecordedModel:
             for event in response_events(_replay(record)):
                 yield event
 
-    def _find_record(self, request: Plain) -> Record | None:
+    def _find_record(self, request: JsonObject) -> Record | None:
         """Return the record to replay; None to call the model."""
         record = None if self.mode == "record" else self.cassette.take(request)
         if record is None and self.mode == "replay":
             raise self.cassette.missing(request)
         return record
+
+    def _start_recording(self, encoded: JsonObject, request: ModelRequest) -> _Recording:
+        return _Recording(self.cassette, encoded, request, keeps_errors=self._record_errors)
 
     def _resolve_model(self) -> ChatModel:
         model = self._model
@@ -120,12 +119,12 @@ class RecordedModel:
 class _Recording:
     """The recording of one call, which is discarded if it does not complete."""
 
-    def __init__(self, cassette: Cassette, encoded: Plain, request: ModelRequest, *, keeps_errors: bool) -> None:
+    def __init__(self, cassette: Cassette, encoded: JsonObject, request: ModelRequest, *, keeps_errors: bool) -> None:
         self._cassette = cassette
         self._settings = request.extra
         self._keeps_errors = keeps_errors
         self._record = cassette.begin(encoded)
-        self._pieces: list[Plain] = []
+        self._pieces: list[JsonObject] = []
 
     def record_event(self, event: ModelEvent) -> None:
         """Record one event of a stream, and the response with the last one."""
@@ -143,8 +142,8 @@ class _Recording:
         self._record.response = written
         self._cassette.save()
 
-    def __enter__(self) -> None:
-        return None
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._record.response is None:
@@ -162,10 +161,16 @@ class _Recording:
             raise ModelAnswerInvalid("The model that is recorded ended its stream without a ResponseFinished.")
 
 
+def _encode_checked(request: ModelRequest) -> JsonObject:
+    """Return a request as it is recorded. Raises ModelError for one that a provider would refuse."""
+    check_request(request)
+    return encode_request(request)
+
+
 def _replay(record: Record) -> ModelResponse:
     if record.error is not None:
         raise decode_error(record.error)
-    return decode_response(cast(Plain, record.response))
+    return decode_response(cast(JsonObject, record.response))
 
 
 def _resolve_mode(mode: RecordMode | None, *, has_model: bool) -> RecordMode:

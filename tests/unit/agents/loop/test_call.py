@@ -1,39 +1,37 @@
-"""What an agent is called with, and what its hooks and tools leave changed."""
+"""The context of an agent's call, and the updates of its hooks and tools."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from statewright.agents import Agent, AgentResult
-from statewright.agents.loop.call import AgentCall, RunView, current_call, data_fields, enter_call
+from statewright.agents import Agent, AgentResult, NetworkRun, State
+from statewright.agents.loop.call import AgentCall, current_call, data_fields, enter_call
 from statewright.agents.state.data import DataSchema
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
+from statewright.models import Usage
 
 TURN = AgentResult(
     agent_name="a", messages=[Message("said", role="assistant")], created_at=datetime(2026, 1, 1, tzinfo=UTC)
 )
 
 
-def call(**options: Any) -> AgentCall:
-    usual: dict[str, Any] = {
-        "network": "n",
-        "agents": {name: Agent(name) for name in "ab"},
-        "form": DataSchema(),
-        "values": {"files": ["x"], "count": 1},
-        "messages": [Message("seed")],
-        "turns": [TURN],
-        "message": Message("go"),
-        "thread_id": "t",
-    }
-    return AgentCall(**{**usual, **options})
+def build_run(data: Mapping[str, Any], usage: Usage) -> NetworkRun[Any]:
+    state = State.of(DataSchema(), data, [Message("seed")], [TURN], "t")
+    agents = {name: Agent(name) for name in "ab"}
+    return NetworkRun("n", state, agents, message=Message("go"), further_usage=Usage(5) + usage)
 
 
-def test_outside_of_a_call_there_is_none() -> None:
+def call() -> AgentCall:
+    return AgentCall(network="n", build_run=build_run, schema=DataSchema(), values={"files": ["x"], "count": 1})
+
+
+def test_there_is_no_current_call_outside_of_one() -> None:
     with pytest.raises(InvalidConfig, match="without a network"):
         current_call()
 
@@ -55,11 +53,11 @@ def test_a_call_is_left_by_an_error_too() -> None:
         current_call()
 
 
-def test_calls_of_several_tasks_are_apart() -> None:
-    async def task(mine: AgentCall) -> bool:
-        with enter_call(mine):
+def test_concurrent_tasks_have_their_own_calls() -> None:
+    async def task(own: AgentCall) -> bool:
+        with enter_call(own):
             await asyncio.sleep(0)
-            return current_call() is mine
+            return current_call() is own
 
     async def both() -> list[bool]:
         return await asyncio.gather(task(call()), task(call()))
@@ -67,43 +65,35 @@ def test_calls_of_several_tasks_are_apart() -> None:
     assert asyncio.run(both()) == [True, True]
 
 
-def test_the_history_is_messages_and_turns() -> None:
-    assert [one.text for one in call().history] == ["seed", "said"]
-    assert [one.text for one in call(formatter=lambda turn: [Message("short")] * 2).history] == [
-        "seed",
-        "short",
-        "short",
-    ]
-
-
-def test_a_view_shows_what_was_written_since_the_call_began() -> None:
-    view = RunView(call(), {"data.count": 2, "messages": [], "data.new": "n"})
+def test_a_view_includes_the_writes_and_the_usage_since_the_call_began() -> None:
+    view = call().view({"data.count": 2, "messages": [], "data.new": "n", "usage": [1, 2, 0.0, 0, 0]})
+    assert (view.network.usage.input_tokens, view.network.usage.output_tokens) == (6, 2)
     assert dict(view.state.data) == {"files": ["x"], "count": 2, "new": "n"}
     assert view.kwargs == {"network": view.network, "state": view.network.state}
     assert (view.network.input, view.state.thread_id, len(view.network.results)) == ("go", "t", 1)
 
 
-def test_what_changed_is_an_update_and_nothing_else() -> None:
-    made = call()
-    view = RunView(made, {})
+def test_only_changed_fields_are_in_the_update() -> None:
+    agent_call = call()
+    view = agent_call.view({})
     assert view.update() == {}
     assert view.state.data.files == ["x"]
     assert view.update() == {}
     view.state.data.files.append("y")
     view.state.data.new = None
     assert view.update() == {"data.files": ["x", "y"], "data.new": None}
-    assert made.values == {"files": ["x"], "count": 1}
+    assert agent_call.values == {"files": ["x"], "count": 1}
 
 
 def test_scheduled_agents_are_an_update() -> None:
-    view = RunView(call(), {})
+    view = call().view({})
     view.network.schedule("a")
     view.network.schedule(Agent("b"))
     assert view.update() == {"scheduled": ["a", "b"]}
 
 
 def test_a_value_that_is_set_back_has_not_changed() -> None:
-    view = RunView(call(), {})
+    view = call().view({})
     view.state.data.count = 9
     view.state.data.count = 1
     assert view.update() == {}

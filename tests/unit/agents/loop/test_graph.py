@@ -1,4 +1,4 @@
-"""The graph of one call of an agent: what is a task of its own, and what is saved."""
+"""The graph of one call of an agent: its tasks, and the state that is saved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_it_does_not_run_by_itself() -> None:
 
 
 @pytest.mark.parametrize("driver", ["run", "arun"])
-def test_calls_that_change_nothing_run_side_by_side(driver: str) -> None:
+def test_calls_that_do_not_change_the_state_run_concurrently(driver: str) -> None:
     barrier = threading.Barrier(3, timeout=600)
 
     def meet() -> str:
@@ -47,7 +47,7 @@ def test_calls_that_change_nothing_run_side_by_side(driver: str) -> None:
     assert [one.text for one in result.tool_calls] == ["met"] * 3
 
 
-def test_coroutines_run_side_by_side_on_one_loop() -> None:
+def test_coroutines_run_concurrently_on_one_loop() -> None:
     running: list[int] = []
     together = asyncio.Event()
 
@@ -184,7 +184,7 @@ def test_each_call_has_a_key_that_stays() -> None:
     assert len(keys) == len(set(keys)) == 2
 
 
-def test_results_have_ids_and_what_they_cost() -> None:
+def test_results_have_ids_and_usage() -> None:
     agent = Agent("a", model=ScriptedModel(["four"], repeat_last=True))
     network = Network("n", agents=[agent], router=lambda call_count: None if call_count == 3 else agent)
     ended = network.run("go")

@@ -1,4 +1,4 @@
-"""A model asked by a node: what it costs, what the log says, and what becomes of odd answers."""
+"""Model calls of nodes: their cost, their log entries, and invalid answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Streams:
 WHOLE = ModelResponse(Message("a b", role="assistant"), Usage(1, 2), "m-1", "stop")
 
 
-def test_the_answer_carries_the_name_of_who_asked() -> None:
+def test_the_answer_has_the_name_of_the_agent() -> None:
     assert asked(ScriptedModel(["x"]), name="Ann")[0].name == "Ann"
     assert asked(ScriptedModel([Message("x", name="own")]))[0].name == "own"
 
@@ -69,7 +69,7 @@ def test_it_counts_against_the_budget(budget: Budget) -> None:
     assert len(model.requests) == 1
 
 
-def test_the_log_says_what_was_used_but_no_text() -> None:
+def test_the_log_has_the_usage_but_no_text() -> None:
     message = Message("secret", role="assistant", tool_calls=(ToolCall("1", "dig"),))
     made = app(ScriptedModel([ModelResponse(message, Usage(3, 4, 0.5), "m-1", "tools")]), name="Ann")
     made.invoke({"messages": []}, thread_id="t")
@@ -86,7 +86,7 @@ def test_the_log_says_what_was_used_but_no_text() -> None:
     }
 
 
-def test_a_model_that_is_too_slow_is_given_up_and_told_so() -> None:
+def test_a_slow_model_times_out_and_the_error_reports_it() -> None:
     left: list[str] = []
 
     class Hangs:
@@ -147,12 +147,12 @@ def test_a_stream_that_breaks_raises_what_broke_it() -> None:
     assert model.closed
 
 
-def test_what_is_no_event_is_an_error_that_names_the_adapter() -> None:
+def test_an_invalid_event_is_an_error_that_names_the_adapter() -> None:
     with pytest.raises(ModelAnswerInvalid, match=r"stream\(\) of .*Streams yielded 'text', which is not a ModelEvent"):
         read(Streams("text", TextDelta("a"), ResponseFinished(WHOLE)))
 
 
-def test_a_stream_that_hangs_is_given_up_and_closed() -> None:
+def test_a_stream_that_stalls_times_out_and_is_closed() -> None:
     class Hangs(Streams):
         async def stream(self, request: Any) -> AsyncIterator[Any]:
             try:

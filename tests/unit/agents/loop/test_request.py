@@ -1,4 +1,4 @@
-"""What the model of an agent is asked."""
+"""The requests to the model of an agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def asked(agent: Agent, given: Any = "go", **options: Any) -> ModelRequest:
     return agent.model.requests[-1]
 
 
-def test_tools_are_told_with_their_schema() -> None:
+def test_tools_are_sent_with_their_schema() -> None:
     request = asked(Agent("a", model=ScriptedModel(["x"]), tools=[work, tool(name="other", strict=True)(lambda: None)]))
     assert [(one.name, one.description, one.strict) for one in request.tools] == [
         ("work", "Do it.", None),
@@ -34,14 +34,14 @@ def test_tools_are_told_with_their_schema() -> None:
     assert request.tools[0].parameters["required"] == ["number"]
 
 
-def test_a_tool_without_options_can_be_told() -> None:
+def test_a_tool_without_options_can_be_sent() -> None:
     class Bare:
         name, description, parameters = "bare", "d", {"type": "object"}
 
     assert tool_specs([Bare()]) == [ToolSpec("bare", "d", {"type": "object"})]
 
 
-def test_who_asks_stands_in_the_metadata() -> None:
+def test_the_metadata_name_the_agent() -> None:
     second = Agent("b", model=ScriptedModel(["x"]))
     first = Agent("a", model=ScriptedModel(["x"]))
     Network("n", agents=[first, second], router=lambda call_count: [first, second, None][call_count]).run("go")
@@ -54,7 +54,7 @@ def test_settings_may_want_a_form() -> None:
     assert asked(Agent("a", model=ScriptedModel(["x"]), settings={"output": form})).output is form
 
 
-def test_a_memory_chooses_what_is_shown() -> None:
+def test_a_memory_strategy_selects_the_messages() -> None:
     class Last:
         async def select(self, messages: Sequence[Message], **rest: Any) -> list[Message]:
             return list(messages)[-1:]

@@ -1,4 +1,4 @@
-"""Which failures of an agent are worth another attempt."""
+"""The failures of an agent that are retried."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_will_not(error: BaseException) -> None:
     assert not is_worth_another_attempt(error)
 
 
-def test_so_many_retries_are_one_attempt_more() -> None:
+def test_the_number_of_attempts_is_one_more_than_the_retries() -> None:
     policy = retry_policy(4)
     assert policy is not None
     assert (policy.max_attempts, policy.backoff_factor) == (5, 2.0)
@@ -116,7 +116,7 @@ def test_a_policy_is_used_as_it_is() -> None:
     assert replace(made, retry_on=policy.retry_on) == policy
 
 
-def test_none_is_no_policy() -> None:
+def test_zero_retries_are_no_policy() -> None:
     assert retry_policy(0) is None
 
 
@@ -140,12 +140,12 @@ def quickly(retries: int) -> RetryPolicy:
     )
 
 
-def test_a_model_that_is_busy_is_asked_again() -> None:
+def test_a_busy_model_is_called_again() -> None:
     model = ScriptedModel([ModelUnavailable("busy"), ConnectionError("cut"), "at last"])
     result = Agent("a", model=model, retries=quickly(4)).run("go")
     assert result.text == "at last"
     assert len(model.requests) == 3
-    assert [one.messages for one in model.requests[1:]] == [model.requests[0].messages] * 2
+    assert [item.messages for item in model.requests[1:]] == [model.requests[0].messages] * 2
 
 
 def test_in_the_end_its_error_is_raised() -> None:
@@ -156,7 +156,7 @@ def test_in_the_end_its_error_is_raised() -> None:
 
 
 @pytest.mark.parametrize("error", [ModelError("no"), MissingApiKey("no"), AttributeError("no"), ValueError("no")])
-def test_a_model_that_will_not_is_asked_once(error: Exception) -> None:
+def test_a_model_that_refuses_is_called_once(error: Exception) -> None:
     model = ScriptedModel([error], repeat_last=True)
     with pytest.raises(type(error), match="no"):
         Agent("a", model=model, retries=quickly(2)).run("go")

@@ -26,7 +26,7 @@ def run(*agents: Agent, **options: Any) -> NetworkRun[Any]:
     return NetworkRun("n", state, {one.name: one for one in agents}, **options)
 
 
-def test_what_was_said_and_what_it_cost() -> None:
+def test_a_run_has_its_results_and_their_usage() -> None:
     found = run(message=Message("hi"))
     assert found.input == "hi"
     assert [one.agent_name for one in found.results] == ["a", "b"]
@@ -59,7 +59,7 @@ def test_agents_are_scheduled_by_name_or_themselves() -> None:
 
 
 @pytest.mark.parametrize("agent", ["zoe", "", None, 3, ["a"], object(), Agent, Agent("zoe")])
-def test_what_is_no_agent_cannot_be_scheduled(agent: Any) -> None:
+def test_only_agents_of_the_network_can_be_scheduled(agent: Any) -> None:
     found = run(Agent("a"))
     with pytest.raises(ToolError, match=r"cannot be scheduled.*Agents: a\."):
         found.schedule(agent)

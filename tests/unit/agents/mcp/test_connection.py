@@ -1,4 +1,4 @@
-"""A server that may be asked again and again."""
+"""A connection that opens a new session when the last one has ended."""
 
 import asyncio
 import sys

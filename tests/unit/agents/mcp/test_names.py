@@ -1,4 +1,4 @@
-"""Names of tools that every provider takes."""
+"""Tool names that every provider accepts."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The moment at which a connection has ended."""
+"""Detection of the end of a connection."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from statewright.agents.mcp.open import watched
+from statewright.agents.mcp.open import with_end_detection
 
 
 def test_the_end_of_what_comes_is_told_and_messages_pass() -> None:
@@ -20,7 +20,7 @@ def test_the_end_of_what_comes_is_told_and_messages_pass() -> None:
                 yield coming, going
 
         ended: list[Exception | None] = []
-        async with watched(streams(), ended.append) as (read, write):
+        async with with_end_detection(streams(), ended.append) as (read, write):
             await write.send("message")
             assert await read.receive() == "message"
             await write.send("another")

@@ -1,4 +1,4 @@
-"""Who uses connections."""
+"""The owners of connections."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Servers in the forms in which people write them."""
+"""Servers in the forms in which they are configured."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_a_whole_file_is_read_in_its_order() -> None:
         ({"comand": "x"}, "unknown key 'comand'. Did you mean 'command'?"),
         ({"type": "ws", "url": "ws://h"}, "type is unknown. "),
         ({"type": 3, "url": "http://h"}, "type is unknown"),
-        ({"command": "x", "config": {"command": "y"}}, "command is given twice"),
+        ({"command": "x", "config": {"command": "y"}}, "command is set twice"),
         ({"command": "x", "headers": {}}, "headers does not apply to a server of type stdio"),
         ({"url": "http://h", "env": {}}, "env does not apply to a server of type streamable-http"),
         ({"command": "x", "args": {"a": 1}}, "args is dict"),
@@ -84,7 +84,7 @@ def test_what_is_wrong_in_several_is_told_at_once() -> None:
         read_servers(entries)  # type: ignore[arg-type]
     told = str(caught.value)
     assert told.startswith("The MCP servers have 4 problems:")
-    for part in ("'a': it has neither", "an entry is str", "the name ''", "'b': the name is given to 2 servers"):
+    for part in ("'a': it has neither", "an entry is str", "the name ''", "'b': 2 servers have this name"):
         assert part in told
 
 

@@ -1,4 +1,4 @@
-"""Why something failed."""
+"""The texts of errors."""
 
 from statewright.agents.mcp.texts import error_text
 

@@ -1,4 +1,4 @@
-"""What a call on a server answered."""
+"""The results of calls on a server."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Servers as they are described."""
+"""Descriptions of servers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""One connection, where it cannot be opened."""
+"""Sessions that cannot be opened."""
 
 import asyncio
 

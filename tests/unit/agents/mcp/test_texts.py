@@ -1,4 +1,4 @@
-"""What a server says is bounded; what it takes is not changed."""
+"""Limits on the texts of a server; the other parts of a schema are not changed."""
 
 from __future__ import annotations
 

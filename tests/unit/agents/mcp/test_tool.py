@@ -1,4 +1,4 @@
-"""A tool of a server, as far as no server is needed."""
+"""A tool of a server, without a server."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""The tools of several servers, as far as no server is needed."""
+"""The tools of several servers, without a server."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ def test_servers_are_taken_in_every_form() -> None:
 
 
 def test_what_is_described_wrongly_is_told_before_anything_is_started() -> None:
-    with pytest.raises(InvalidConfig, match="the name is given to 2 servers"):
+    with pytest.raises(InvalidConfig, match="2 servers have this name"):
         McpTools([McpServer.stdio("a", "x"), McpServer.stdio("a", "y")])
     with pytest.raises(InvalidConfig, match="on_unavailable is 'ignore'"):
         McpTools([], on_unavailable="ignore")  # type: ignore[arg-type]

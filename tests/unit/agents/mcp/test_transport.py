@@ -1,4 +1,4 @@
-"""How servers are started or reached, and what nobody is told of it."""
+"""Transports, and the secrets that their reprs omit."""
 
 import pytest
 

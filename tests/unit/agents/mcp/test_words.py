@@ -1,4 +1,4 @@
-"""The last words of a program."""
+"""The last output of a program."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Conversations, written shortly."""
+"""A short notation for conversations."""
 
 from __future__ import annotations
 

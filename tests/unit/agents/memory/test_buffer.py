@@ -1,4 +1,4 @@
-"""As much as a buffer holds."""
+"""Buffers with limits of messages and tokens."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Nearness by the search of a store."""
+"""Similarity by the search of a store."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Nearness by vectors."""
+"""Similarity by vectors."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Conversations taken apart into units and turns."""
+"""Conversations split into units and turns."""
 
 from typing import Any
 
@@ -48,6 +48,6 @@ def test_a_turn_begins_with_a_message_of_the_user(talk: Any) -> None:
 
 
 def test_the_anchor_is_the_unit_of_the_last_message_of_the_user(talk: Any) -> None:
-    assert read_conversation(talk("u1 a1 u2 a2")).anchor == 2
-    assert read_conversation(talk("c1 u1 r1 a1")).anchor == 0
-    assert read_conversation(talk("a1")).anchor is None
+    assert read_conversation(talk("u1 a1 u2 a2")).last_user_unit == 2
+    assert read_conversation(talk("c1 u1 r1 a1")).last_user_unit == 0
+    assert read_conversation(talk("a1")).last_user_unit is None

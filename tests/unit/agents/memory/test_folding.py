@@ -1,4 +1,4 @@
-"""Older units folded into a summary."""
+"""Summaries of older units."""
 
 import asyncio
 from collections.abc import Sequence

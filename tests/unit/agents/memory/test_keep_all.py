@@ -1,4 +1,4 @@
-"""All of the conversation."""
+"""The strategy that sends the complete conversation."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which part of a conversation is recent."""
+"""The recent part of a conversation within limits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What every strategy keeps to, whatever the conversation."""
+"""Properties of all strategies, for any conversation."""
 
 import asyncio
 import copy

@@ -1,4 +1,4 @@
-"""What is nearest to the question, and the last messages."""
+"""The turns nearest to the question, and the last messages."""
 
 from collections.abc import Sequence
 from itertools import chain

@@ -1,4 +1,4 @@
-"""How much was chosen."""
+"""Sizes of conversations and selections."""
 
 from statewright.agents.memory import MemoryStats, memory_stats
 from statewright.messages import Message

@@ -1,4 +1,4 @@
-"""A network as its caller meets it: what it takes, how it ends, what it streams and notes."""
+"""The interface of a network: its options, its ends, its streams and its state."""
 
 from __future__ import annotations
 
@@ -83,30 +83,30 @@ def test_somebody_has_to_route() -> None:
         Network("n", agents=[named("a")])
 
 
-def test_two_agents_of_one_name_are_refused() -> None:
+def test_duplicate_agent_names_are_refused() -> None:
     with pytest.raises(InvalidConfig, match="two agents named 'a'"):
         Network("n", agents=[named("a"), named("a")], router=lambda: None)
 
 
 @pytest.mark.parametrize("agents", ["a", ["a"], [None], [3]])
-def test_what_are_no_agents_is_refused(agents: Any) -> None:
+def test_only_agents_are_accepted(agents: Any) -> None:
     with pytest.raises(InvalidConfig):
         Network("n", agents=agents, router=lambda: None)
 
 
 @pytest.mark.parametrize("router", [3, "a", ["a"], named("a")])
-def test_what_is_no_router_is_refused_when_the_network_is_made(router: Any) -> None:
+def test_an_invalid_router_is_refused_when_the_network_is_created(router: Any) -> None:
     with pytest.raises(InvalidConfig, match="router"):
         Network("n", agents=[named("a")], router=router)
 
 
 @pytest.mark.parametrize("state", [3, "text", [1]])
-def test_what_is_no_data_is_refused(state: Any) -> None:
+def test_invalid_data_is_refused(state: Any) -> None:
     with pytest.raises(InvalidConfig):
         Network("n", router=lambda: None, state=state)
 
 
-def test_with_a_function_nobody_need_be_declared(run: Runner) -> None:
+def test_with_a_router_function_no_agent_has_to_be_declared(run: Runner) -> None:
     hidden = named("hidden")
     ended = run(Network("n", router=lambda call_count: None if call_count else hidden), "go")
     assert [one.agent_name for one in ended.results] == ["hidden"]
@@ -117,7 +117,7 @@ def test_with_a_function_nobody_need_be_declared(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("answer", [3, False, True, {"a": 1}, [None], object(), "zoe", ["a", 3]])
-def test_an_odd_answer_of_a_router_is_an_error_and_nobody_is_called(answer: Any, run: Runner) -> None:
+def test_an_invalid_answer_of_a_router_is_an_error_and_no_agent_is_called(answer: Any, run: Runner) -> None:
     agent = named("a")
     with pytest.raises(RoutingError, match="'n'"):
         run(Network("n", agents=[agent], router=lambda: answer), "go")
@@ -141,7 +141,7 @@ def test_what_a_router_raises_is_raised_and_the_run_can_go_on(run: Runner) -> No
     assert len(agent.model.requests) == 1
 
 
-def test_a_router_that_asks_for_something_else_is_told_what_there_is(run: Runner) -> None:
+def test_an_unknown_parameter_of_a_router_is_an_error_that_lists_the_known_ones(run: Runner) -> None:
     with pytest.raises(InvalidConfig, match=r"'lastResult'.*last_result"):
         run(Network("n", router=lambda state, lastResult: None), "go")  # noqa: N803  # the name of another library
 
@@ -161,7 +161,7 @@ def test_a_router_that_never_ends_meets_the_limit_of_the_runtime(run: Runner) ->
         run(Network("n", agents=[named("a")], router=lambda: "a"), "go", recursion_limit=10)
 
 
-def test_what_a_router_writes_is_kept(run: Runner) -> None:
+def test_writes_of_a_router_are_saved(run: Runner) -> None:
     def router(state: Any, network: Any, call_count: int) -> Any:
         state.data.asked.append(call_count)
         return None if call_count else "a"
@@ -201,7 +201,7 @@ def test_tools_write_to_data_of_every_form(source: Any, run: Runner, tmp_path: A
     assert not network.default_state.data.files
 
 
-def test_a_state_of_a_run_stands_instead_and_is_not_changed(run: Runner) -> None:
+def test_the_state_of_a_run_replaces_the_networks_and_is_not_changed(run: Runner) -> None:
     def put(state: State[Any]) -> None:
         """Put."""
         state.data.number = 2
@@ -245,7 +245,7 @@ def test_tools_that_reach_the_state_by_another_way_do_not_break_the_run(how: str
     assert ended.state.data.notes in ([], ["x", "y"])
 
 
-def test_what_cannot_be_saved_is_told_to_the_model_and_nothing_is_lost(run: Runner, tmp_path: Any) -> None:
+def test_a_value_that_cannot_be_saved_is_reported_to_the_model_and_nothing_is_lost(run: Runner, tmp_path: Any) -> None:
     def spoil(network: NetworkRun[Any]) -> str:
         """Write what no database takes."""
         network.state.data.good = 2
@@ -333,7 +333,7 @@ def test_an_odd_input_is_refused(given: Any, run: Runner) -> None:
         run(named("a").alone(), given)
 
 
-def test_no_input_needs_a_thread_that_goes_on(run: Runner) -> None:
+def test_a_run_without_input_needs_an_unfinished_thread(run: Runner) -> None:
     with pytest.raises(EmptyInputError):
         run(named("a").alone(), None)
     with pytest.raises(EmptyInputError):
@@ -345,7 +345,7 @@ def test_a_state_comes_with_an_input_only(run: Runner) -> None:
         run(named("a").alone(), Command(resume=1), state={"a": 1}, checkpointer=InMemorySaver(), thread_id="t")
 
 
-def test_the_compiled_graph_takes_what_the_network_takes() -> None:
+def test_the_compiled_graph_accepts_the_input_of_the_network() -> None:
     agent = named("a")
     for given in (Message("go"), "go", {"role": "user", "content": "go"}):
         values = agent.alone().compile().invoke({"input": given})
@@ -458,7 +458,7 @@ def test_a_tool_asks_in_the_middle(run: Runner) -> None:
 # -- going on
 
 
-def test_an_agent_that_is_gone_is_an_error_that_names_those_there_are(run: Runner) -> None:
+def test_a_missing_agent_is_an_error_that_lists_the_existing_ones(run: Runner) -> None:
     saver, agent = InMemorySaver(), named("a", ValueError("lost"), "found")
     network = Network("n", agents=[agent], router=once("a"))
     with pytest.raises(ValueError, match="lost"):
@@ -475,7 +475,7 @@ def names_it(call_count: int) -> Any:
     return None if call_count else HIDDEN
 
 
-def test_an_agent_that_only_the_router_names_is_found_again(run: Runner) -> None:
+def test_an_agent_that_only_the_router_refers_to_is_found_after_a_resume(run: Runner) -> None:
     saver = InMemorySaver()
     HIDDEN.model.requests.clear()
     with pytest.raises(ValueError, match="lost"):
@@ -484,7 +484,7 @@ def test_an_agent_that_only_the_router_names_is_found_again(run: Runner) -> None
     assert ended.results[0].text == "found"
 
 
-def test_an_agent_that_a_router_makes_cannot_be_found_again(run: Runner) -> None:
+def test_an_agent_that_a_router_creates_is_not_found_after_a_resume(run: Runner) -> None:
     def made(call_count: int) -> Any:
         return None if call_count else named("made", ValueError("lost"))
 
@@ -672,13 +672,13 @@ def test_what_cannot_be_is_refused_when_it_is_made(odd: dict[str, Any], said: st
         Network(**{"name": "n", "router": lambda: None, **odd})
 
 
-def test_a_field_that_means_nothing_is_refused(run: Runner) -> None:
+def test_an_unknown_field_is_refused(run: Runner) -> None:
     app = Network("n", agents=[named("a")], router=once("a")).compile()
     with pytest.raises(StatewrightError, match=r"has no field 'inpt'.*Did you mean 'input'"):
         app.invoke({"inpt": "hello"})
 
 
-def test_messages_may_be_given_in_any_form() -> None:
+def test_messages_may_have_any_form() -> None:
     saver = InMemorySaver()
     network = Network("n", agents=[named("a", "one", "two")], router=once("a"))
     network.run("hi", checkpointer=saver, thread_id="t")

@@ -1,4 +1,4 @@
-"""Agents that choose who comes next."""
+"""Agents that choose the next agent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def called(network: Network[Any]) -> list[str]:
 # -- RoutingAgent
 
 
-def test_it_needs_somebody_who_reads_its_choice() -> None:
+def test_it_needs_a_function_that_reads_its_choice() -> None:
     with pytest.raises(InvalidConfig, match="'R' has no on_route"):
         RoutingAgent("R")
     assert RoutingAgent("R", lifecycle=Lifecycle(on_route=lambda: None)).router is not None
@@ -67,7 +67,7 @@ def test_it_leaves_no_result() -> None:
 @pytest.mark.parametrize(
     ("answer", "names"), [(["Ann", "Bob"], ["Ann", "Bob"]), ("Bob", ["Bob"]), ([], []), (None, [])]
 )
-def test_its_answer_may_be_one_several_or_none(answer: Any, names: list[str]) -> None:
+def test_it_may_choose_one_agent_several_or_none(answer: Any, names: list[str]) -> None:
     router = RoutingAgent(
         "R",
         model=ScriptedModel(["x"], repeat_last=True),
@@ -77,7 +77,7 @@ def test_its_answer_may_be_one_several_or_none(answer: Any, names: list[str]) ->
 
 
 @pytest.mark.parametrize("answer", ["Zoe", ["Ann", "Zoe"], 3, [None], {"name": "Ann"}])
-def test_an_odd_answer_is_an_error_and_nobody_is_called(answer: Any) -> None:
+def test_an_invalid_choice_is_an_error_and_no_agent_is_called(answer: Any) -> None:
     ann = named("Ann")
     router = RoutingAgent("R", model=ScriptedModel(["x"]), on_route=lambda: answer)
     with pytest.raises(RoutingError):
@@ -111,7 +111,7 @@ def test_it_may_have_tools_and_on_route_may_be_a_coroutine() -> None:
     assert model.requests[0].tool_choice == "any"
 
 
-def test_what_the_tools_of_a_routing_agent_write_is_kept() -> None:
+def test_writes_of_a_routing_agents_tools_are_saved() -> None:
     @tool
     def note(text: str, network: NetworkRun[Any]) -> None:
         """Note."""
@@ -159,7 +159,7 @@ def test_a_model_selects_until_it_says_done() -> None:
     assert [one.name for one in model.requests[0].tools] == ["select_agent", "done"]
 
 
-def test_the_model_is_told_who_there_is() -> None:
+def test_the_model_receives_the_list_of_agents() -> None:
     shy = Agent("Shy", lifecycle=Lifecycle(enabled=lambda: False))
     clever = Agent("Cleo", tools=[tool(name="dig")(lambda: None)])
     network, model = crew(DONE, agents=[named("Ann"), clever, shy])
@@ -170,7 +170,7 @@ def test_the_model_is_told_who_there_is() -> None:
     assert "Shy" not in told
 
 
-def test_a_name_that_nobody_has_goes_back_to_the_model() -> None:
+def test_an_unknown_name_is_reported_to_the_model() -> None:
     network, model = crew(select("Anne"), select("Ann"), DONE)
     assert called(network) == ["Ann"]
     assert model.requests[1].messages[-1].text == (
@@ -178,7 +178,7 @@ def test_a_name_that_nobody_has_goes_back_to_the_model() -> None:
     )
 
 
-def test_an_answer_without_a_choice_is_asked_for_again() -> None:
+def test_an_answer_without_a_choice_is_requested_again() -> None:
     network, model = crew("I would take Ann.", select("Ann"), DONE)
     assert called(network) == ["Ann"]
     assert len(model.requests) == 3
@@ -202,7 +202,7 @@ def test_agents_that_are_not_enabled_cannot_be_selected() -> None:
     assert called(network) == ["Ann"]
 
 
-def test_where_nobody_is_enabled_no_model_is_asked() -> None:
+def test_without_enabled_agents_no_model_is_called() -> None:
     shy = Agent("Shy", model=ScriptedModel([]), lifecycle=Lifecycle(enabled=lambda: False))
     network, model = crew(DONE, agents=[shy])
     with pytest.raises(InvalidConfig, match="No agent of network 'crew' is enabled"):
@@ -210,7 +210,7 @@ def test_where_nobody_is_enabled_no_model_is_asked() -> None:
     assert model.requests == []
 
 
-def test_done_may_say_nothing() -> None:
+def test_done_needs_no_summary() -> None:
     network, _ = crew(ToolCall("d", "done"))
     ended = network.run("go")
     assert (ended.stop_reason, ended.summary) == ("done", "")

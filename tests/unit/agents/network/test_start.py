@@ -1,4 +1,4 @@
-"""With what a run of a network begins."""
+"""The beginning of a network's run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def texts(found: Network[object], call: int) -> list[str]:
     return [message.text for message in found.agents["a"].model.requests[call].messages]
 
 
-def test_a_new_conversation_begins_with_what_the_network_has() -> None:
+def test_a_new_conversation_starts_with_the_defaults_of_the_network() -> None:
     old = AgentResult(agent_name="a", messages=[Message("before", role="assistant")], created_at=_NOON)
     made = network(state=State({"n": 1}, messages=["seed"], results=[old], thread_id="owner's"))
     run = made.run("hi")
@@ -34,7 +34,7 @@ def test_a_new_conversation_begins_with_what_the_network_has() -> None:
     assert [result.text for result in run.results] == ["before", "one"]
 
 
-def test_a_second_turn_goes_on_with_what_the_first_left() -> None:
+def test_a_second_turn_continues_with_the_state_of_the_first() -> None:
     made, saver = network(state={"n": 1}), InMemorySaver()
     made.run("hi", checkpointer=saver, thread_id="t")
     run = made.run("and?", checkpointer=saver, thread_id="t")
@@ -42,7 +42,7 @@ def test_a_second_turn_goes_on_with_what_the_first_left() -> None:
     assert (run.call_count, [result.text for result in run.results]) == (1, ["one", "two"])
 
 
-def test_a_state_that_is_given_stands_instead() -> None:
+def test_a_state_of_the_caller_replaces_the_defaults() -> None:
     made, saver = network(state={"n": 1}), InMemorySaver()
     made.run("hi", checkpointer=saver, thread_id="t")
     run = made.run("new", state={"n": 5}, checkpointer=saver, thread_id="t")
@@ -50,7 +50,7 @@ def test_a_state_that_is_given_stands_instead() -> None:
     assert dict(run.state.data) == {"n": 5}
 
 
-def test_an_input_without_words_is_no_turn() -> None:
+def test_an_input_without_content_is_not_a_turn() -> None:
     made = network()
     made.run("")
     assert texts(made, 0) == [YOUR_TURN]  # no provider takes an empty conversation

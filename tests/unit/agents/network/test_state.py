@@ -1,4 +1,4 @@
-"""What agents and routers are shown of the state of a network."""
+"""The views of a network's state for agents and routers."""
 
 from __future__ import annotations
 
@@ -39,29 +39,29 @@ def network(default: Any = None) -> Network[Any]:
     return Network("n", agents=[Agent("a"), Agent("b")], router=lambda: None, default_model=default)
 
 
-def test_what_was_said_since_the_user_spoke_has_no_older_turns() -> None:
-    assert [one.agent_name for one in results_of_run(STATE)] == ["a", "b"]
+def test_the_results_of_a_run_have_no_older_turns() -> None:
+    assert [result.agent_name for result in results_of_run(STATE)] == ["a", "b"]
 
 
-def test_routers_count_among_what_was_used_up() -> None:
+def test_the_usage_of_a_run_includes_routers() -> None:
     assert usage_of_run(STATE) == (Usage(35), 3)
     assert usage_of_run({}) == (Usage(), 0)
 
 
-def test_a_call_has_what_surrounds_it() -> None:
-    made = network(ScriptedModel([]))
-    call = build_agent_call(made, STATE, RUNTIME, made.agents["a"])
-    assert (call.values, call.call_count, call.thread_id) == ({"n": 1}, 2, "t")
-    assert [agent.name for agent in call.stack] == ["b"]
-    assert call.default_model is made.default_chat_model
-    assert [message.text for message in call.history] == ["a", "user", "a", "b"]
+def test_a_call_has_the_data_and_the_run_of_the_network() -> None:
+    owner = network(ScriptedModel([]))
+    call = build_agent_call(owner, STATE, RUNTIME, owner.agents["a"])
+    run = call.view({}).network
+    assert (call.values, run.call_count, run.state.thread_id) == ({"n": 1}, 2, "t")
+    assert [agent.name for agent in run.stack] == ["b"]
+    assert call.default_model is owner.default_chat_model
+    assert [message.text for message in run.state.format_history()] == ["a", "user", "a", "b"]
 
 
-def test_the_owners_thread_counts_before_ours_and_an_own_model_before_the_default() -> None:
-    made = network(ScriptedModel([]))
-    own = Agent("own", model=ScriptedModel([]))
-    call = build_agent_call(made, {**STATE, "history_thread": "theirs"}, RUNTIME, own)
-    assert (call.thread_id, call.default_model) == ("theirs", None)
+def test_the_thread_of_the_history_and_the_model_of_the_agent_take_precedence() -> None:
+    agent = Agent("own", model=ScriptedModel([]))
+    call = build_agent_call(network(ScriptedModel([])), {**STATE, "history_thread": "theirs"}, RUNTIME, agent)
+    assert (call.view({}).state.thread_id, call.default_model) == ("theirs", None)
 
 
 def test_a_view_is_of_the_run() -> None:
@@ -71,10 +71,10 @@ def test_a_view_is_of_the_run() -> None:
     assert view.update() == {"data.n": 2}
 
 
-def test_agents_that_a_router_made_are_not_found_in_another_workspace() -> None:
-    made = network()
+def test_agents_that_a_router_created_are_not_found_in_another_workspace() -> None:
+    owner = network()
     other = cast(Any, SimpleNamespace(execution_info=SimpleNamespace(**{**vars(INFO), "workspace": "other"})))
-    run_agents(made, RUNTIME).admit(Agent("guest"))
-    assert run_agents(made, RUNTIME).find("guest").name == "guest"
+    run_agents(owner, RUNTIME).admit(Agent("guest"))
+    assert run_agents(owner, RUNTIME).find("guest").name == "guest"
     with pytest.raises(RoutingError):
-        run_agents(made, other).find("guest")
+        run_agents(owner, other).find("guest")

@@ -1,4 +1,4 @@
-"""What a user says."""
+"""Conversion of input to user messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_message_is_written_in_many_forms(value: Any) -> None:
     assert (message.role, message.text) == ("user", "hi")
 
 
-def test_what_a_web_page_sends_is_kept() -> None:
+def test_the_fields_of_a_web_page_are_stored() -> None:
     sent = {
         "id": "u1",
         "content": "hi",
@@ -57,7 +57,7 @@ def test_a_prompt_of_this_turn_comes_after_that_of_the_agent() -> None:
     assert model.requests[0].system == "Help.\n\nBe brief."
 
 
-def test_without_content_the_model_is_told_only_what_the_system_says() -> None:
+def test_without_content_the_model_receives_only_the_system_prompt() -> None:
     model = ScriptedModel(["x"])
     Agent("a", model=model, system="Help.").run("")
     assert (model.requests[0].system, list(model.requests[0].messages)) == ("Help.", [Message(YOUR_TURN)])
@@ -85,7 +85,7 @@ def test_anything_else_is_refused(value: Any) -> None:
         as_user_message(value)
 
 
-def test_a_prompt_that_is_no_text_is_refused() -> None:
+def test_a_system_prompt_that_is_not_text_is_refused() -> None:
     with pytest.raises((InvalidConfig, InvalidUpdateError)):
         as_user_message({"content": "hi", "systemPrompt": 3})
 

@@ -1,4 +1,4 @@
-"""Tools that hand over."""
+"""Tools that hand over to another agent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_task_is_told_where_the_tool_takes_one() -> None:
         called({"task": "count"})
 
 
-def test_what_the_model_is_told_of_the_task() -> None:
+def test_the_model_receives_the_description_of_the_task() -> None:
     parameters = create_handoff_tool(agent_name="a", takes_task=True).parameters
 
     assert "required" not in parameters or "task" not in parameters["required"]
@@ -65,7 +65,7 @@ def test_only_the_handoffs_with_which_a_run_ends_are_found() -> None:
             handoff("b"),
         ]
     )
-    assert [one.to for one in found] == ["a", "b"]
+    assert [item.to for item in found] == ["a", "b"]
     assert handoffs_in([handoff("a"), Message("the end", "assistant")]) == []
 
 
@@ -79,6 +79,6 @@ def test_the_tools_of_an_agent_that_hand_over() -> None:
     assert list(handoff_tools(create_agent(ScriptedModel([]), [look, own]))) == [own]
 
 
-def test_a_name_that_no_tool_can_have_is_refused() -> None:
+def test_an_invalid_tool_name_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="tool that hands over to 'a' cannot be created"):
         create_handoff_tool(agent_name="a", name="a:b")

@@ -1,4 +1,4 @@
-"""Graphs that are agents of a group."""
+"""Graphs as members of a group."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ def test_what_a_member_writes_is_merged_once() -> None:
     answer = {"messages": [Message("new", "assistant")], "notes": ["b"], "topic": "y"}
     said, result = run(Member(graph(answer), read_schema(Group)), {"messages": ["old"], "notes": ["a"], "topic": "x"})
 
-    assert [one.text for one in said.messages] == ["new"]
+    assert [item.text for item in said.messages] == ["new"]
     assert said.last is not None
     assert said.last.text == "new"
-    assert [one.text for one in result["messages"]] == ["old", "new"]
+    assert [item.text for item in result["messages"]] == ["old", "new"]
     assert (result["notes"], result["topic"]) == (["a", "b"], "y")
 
 
 def test_a_member_that_is_an_entrypoint_answers_what_its_function_returns() -> None:
     flow = entrypoint()(lambda state: {"messages": [Message("new", "assistant")], "notes": ["a"], "secret": "s"})
-    member = Member(flow, read_schema(Group), apart=["secret"])
+    member = Member(flow, read_schema(Group), own_fields=["secret"])
     _, result = run(member, {"messages": ["old"], "notes": ["a"]})
 
-    assert [one.text for one in result["messages"]] == ["old", "new"]
+    assert [item.text for item in result["messages"]] == ["old", "new"]
     assert result["notes"] == ["a", "a"]
     assert "secret" not in result
 
 
-def test_fields_that_stand_apart_are_not_shared() -> None:
-    member = Member(graph({"secret": "s", "topic": "y"}), read_schema(Group), apart=["secret"])
+def test_own_fields_of_a_member_are_not_shared() -> None:
+    member = Member(graph({"secret": "s", "topic": "y"}), read_schema(Group), own_fields=["secret"])
     _, result = run(member, {"messages": [], "topic": "x"})
 
     assert (result["topic"], "secret" in result) == ("y", False)
@@ -76,7 +76,7 @@ def test_a_member_that_removes_messages_removes_them_in_the_group() -> None:
     said, result = run(member, {"messages": [Message("old", id="1"), Message("kept", id="2")]})
 
     assert said.last is None
-    assert [one.text for one in result["messages"]] == ["kept"]
+    assert [item.text for item in result["messages"]] == ["kept"]
 
 
 def test_a_member_whose_messages_do_not_merge_is_told_by_what_is_new() -> None:
@@ -89,8 +89,8 @@ def test_a_member_whose_messages_do_not_merge_is_told_by_what_is_new() -> None:
     answer = {"messages": [Message("old", id="1"), Message("new", "assistant", id="2")]}
     for member_graph in (graph(answer, Plain), graph(answer, Checked, validate="all")):
         said, result = run(Member(member_graph, read_schema(Group)), {"messages": [Message("old", id="1")]})
-        assert [one.text for one in said.messages] == ["new"]
-        assert [one.text for one in result["messages"]] == ["old", "new"]
+        assert [item.text for item in said.messages] == ["new"]
+        assert [item.text for item in result["messages"]] == ["old", "new"]
 
 
 def test_a_member_can_be_drawn_under_another_label() -> None:
@@ -113,7 +113,7 @@ def test_it_works_on_a_running_loop() -> None:
 def test_agents_are_known_by_their_names() -> None:
     only = graph({}, AgentState)
 
-    assert check_agents([only], where="Team") == {"m": only}
+    assert check_agents([only], owner="Team") == {"m": only}
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,6 @@ def test_agents_are_known_by_their_names() -> None:
         ([graph({}, TypedDict("Other", {"x": int}))], "'m' of Team has no field 'messages' in its state, but x"),
     ],
 )
-def test_what_is_no_agent_is_refused(agents: Any, message: str) -> None:
+def test_only_compiled_graphs_are_accepted(agents: Any, message: str) -> None:
     with pytest.raises(InvalidConfig, match=message):
-        check_agents(agents, where="Team")
+        check_agents(agents, owner="Team")

@@ -1,4 +1,4 @@
-"""The form of a plan, and what comes next in one."""
+"""Validation of plans, and the steps that are ready."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def test_a_form_keeps_its_name_and_schema() -> None:
     assert form.model_json_schema()["description"] == Plan.model_json_schema()["description"]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     with pytest.raises(ValidationError) as caught:
         validated_plan(Plan).model_validate({"steps": [step("a", "x"), step("b"), step("b")]})
 
-    assert "'x', which is no step" in str(caught.value)
+    assert "'x', which is not a step" in str(caught.value)
     assert "Two steps have the id 'b'" in str(caught.value)
 
 
 def test_steps_of_a_new_plan_may_need_those_that_were_done() -> None:
     assert validated_plan(Replan, ["a"]).model_validate({"steps": [step("b", "a")]}).steps[0].after == ["a"]
-    with pytest.raises(ValidationError, match="'a', which is no step"):
+    with pytest.raises(ValidationError, match="'a', which is not a step"):
         validated_plan(Replan).model_validate({"steps": [step("b", "a")]})
 
 
@@ -40,9 +40,9 @@ def test_a_response_needs_no_steps() -> None:
     assert validated_plan(Replan).model_validate({"response": "done"}).steps == []
 
 
-def test_what_is_ready_needs_nothing_that_is_left() -> None:
+def test_ready_steps_need_no_remaining_step() -> None:
     plan = [step("c", "a", "b"), step("a"), step("b"), step("d", "gone")]
 
-    assert [one["id"] for one in ready_steps(plan, [])] == ["a", "b"]
-    assert [one["id"] for one in ready_steps(plan, ["a", "b", "gone"])] == ["c", "d"]
-    assert [one["id"] for one in remaining_steps(plan, ["a"])] == ["c", "b", "d"]
+    assert [message["id"] for message in ready_steps(plan, [])] == ["a", "b"]
+    assert [message["id"] for message in ready_steps(plan, ["a", "b", "gone"])] == ["c", "d"]
+    assert [message["id"] for message in remaining_steps(plan, ["a"])] == ["c", "b", "d"]

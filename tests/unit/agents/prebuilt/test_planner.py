@@ -1,4 +1,4 @@
-"""A model that plans, and agents that do the steps."""
+"""A model that plans, and agents that execute the steps."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_results_can_change_the_plan() -> None:
     assert "- b: do b" in model.requests[1].messages[-1].text
 
 
-def test_without_replanning_the_model_is_asked_twice() -> None:
+def test_without_replanning_the_model_is_called_twice() -> None:
     model = ScriptedModel([plan("a", "b after a", "c after b"), "all done"])
     result = create_planner(model, executor=worker(), replan=False).invoke(GO)
 
@@ -156,13 +156,13 @@ def test_tools_are_told_to_the_planner_and_used_by_steps() -> None:
         ("I will begin with a.", "form"),
         ('{"steps": []}', "The plan has no steps."),
         (plan("a", "a"), "Two steps have the id 'a'."),
-        (plan("first", "b after frist"), "Step 'b' comes after 'frist', which is no step. Did you mean 'first'?"),
+        (plan("first", "b after frist"), "Step 'b' comes after 'frist', which is not a step. Did you mean 'first'?"),
         (plan("a after b", "b after a"), "Steps wait for each other"),
         (plan("a after a"), "Steps wait for each other"),
         ('{"steps": [{"id": "a", "task": " "}]}', "needs an id and a task"),
     ],
 )
-def test_a_plan_that_is_none_is_asked_for_again(bad: str, told: str) -> None:
+def test_an_invalid_plan_is_requested_again(bad: str, told: str) -> None:
     model = ScriptedModel([bad, plan("a"), answer("done")])
 
     assert create_planner(model, executor=worker()).invoke(GO)["response"] == "done"
@@ -185,7 +185,7 @@ def test_a_model_that_makes_no_plan_is_given_up() -> None:
         ("{}", "The plan has no steps."),
     ],
 )
-def test_a_new_plan_that_is_none_is_asked_for_again(bad: str, told: str) -> None:
+def test_an_invalid_new_plan_is_requested_again(bad: str, told: str) -> None:
     model = ScriptedModel([plan("a"), bad, answer("done")])
 
     assert create_planner(model, executor=worker()).invoke(GO)["response"] == "done"

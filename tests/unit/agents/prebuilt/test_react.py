@@ -1,4 +1,4 @@
-"""The agent that most people mean."""
+"""The standard agent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_it_answers_without_tools(run: Runner) -> None:
     assert texts(run(create_agent(model))) == ["go", "hello"]
 
 
-def test_it_goes_on_until_the_model_wants_no_tool(run: Runner) -> None:
+def test_the_loop_ends_when_the_model_calls_no_tool(run: Runner) -> None:
     model = ScriptedModel([wants(1, 2), wants(3), "end"])
     messages = run(create_agent(model, [work]))
     assert texts(messages) == ["go", "", "10", "20", "", "30", "end"]
@@ -181,7 +181,7 @@ def test_a_node_of_tools_may_be_given(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("limit", range(1, 10))
-def test_where_no_steps_are_left_it_says_so(limit: int, run: Runner) -> None:
+def test_the_answer_reports_that_no_steps_are_left(limit: int, run: Runner) -> None:
     """Never GraphRecursionError: what was found so far is not lost."""
     model = ScriptedModel([wants(1)], repeat_last=True)
     messages = run(create_agent(model, [work]), recursion_limit=limit)
@@ -190,7 +190,7 @@ def test_where_no_steps_are_left_it_says_so(limit: int, run: Runner) -> None:
     assert {call.id for one in messages for call in one.tool_calls} <= answered
 
 
-def test_a_busy_model_is_asked_again(run: Runner) -> None:
+def test_a_busy_model_is_called_again(run: Runner) -> None:
     model = ScriptedModel([wants(1), ModelUnavailable("busy"), "end"])
     policy = RetryPolicy(initial_interval=0.001, max_attempts=2)
     assert texts(run(create_agent(model, [work], retries=policy))) == ["go", "", "10", "end"]
@@ -204,7 +204,7 @@ def test_calls_that_were_left_open_are_closed_for_the_model(run: Runner) -> None
     assert len(messages) == 4
 
 
-def test_it_stops_before_its_tools_if_told_to(run: Runner) -> None:
+def test_it_can_be_interrupted_before_its_tools(run: Runner) -> None:
     model = ScriptedModel([wants(1), "end"])
     app = create_agent(model, [work], checkpointer=InMemorySaver(), interrupt_before=["tools"])
     assert texts(run(app, thread_id="t")) == ["go", ""]

@@ -1,4 +1,4 @@
-"""Drafts, critics, and drafts that are better."""
+"""Drafts, critiques and revisions."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_condition_of_ones_own_ends_it() -> None:
 
 
 @pytest.mark.parametrize("bad", ["Not good.", '{"satisfied": false}', '{"critique": "x"}'])
-def test_a_critique_that_is_none_is_asked_for_again(bad: str) -> None:
+def test_an_invalid_critique_is_requested_again(bad: str) -> None:
     critic = ScriptedModel([bad, CONTENT])
 
     assert create_reflection(ScriptedModel(["one"]), critic_model=critic).invoke(HI)["stop_reason"] == "satisfied"

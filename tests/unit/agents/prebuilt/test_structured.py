@@ -1,4 +1,4 @@
-"""Answers in a form."""
+"""Structured answers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_fence_is_taken_off(text: str, form: Any) -> None:
 
 @pytest.mark.parametrize("wrong", ["Rome", "", "{}", "[]", "null", '{"city": 3}', '{"city": "Rome"', "```json\n```"])
 @pytest.mark.parametrize("form", [Model, Plain, Typed, SCHEMA])
-def test_a_model_that_misses_is_told_and_asked_again(form: Any, wrong: str) -> None:
+def test_an_answer_that_does_not_fit_is_requested_again(form: Any, wrong: str) -> None:
     found, model = asked(form, wrong, RIGHT)
     assert found["city"] == "Rome" if isinstance(found, dict) else found.city == "Rome"
     again = model.requests[-1].messages[-2:]
@@ -101,6 +101,6 @@ def test_a_model_that_never_manages_is_an_error() -> None:
     [3, "Model", object(), lambda: None, {"type": "nothing"}, {"properties": 3}, {"$ref": "#/nowhere"}],
     ids=["number", "text", "object", "function", "type", "properties", "reference"],
 )
-def test_what_is_no_form_is_refused(form: Any) -> None:
+def test_an_invalid_response_format_is_refused(form: Any) -> None:
     with pytest.raises(InvalidConfig, match="response_format"):
         create_agent(ScriptedModel([]), response_format=form)

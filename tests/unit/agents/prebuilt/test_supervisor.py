@@ -1,4 +1,4 @@
-"""A supervisor that gives work to other agents."""
+"""A supervisor that delegates to other agents."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Meeting:
         return ModelResponse(Message(f"about {request.messages[-1].text}", "assistant"))
 
 
-def test_several_handoffs_of_one_answer_run_beside_each_other() -> None:
+def test_several_handoffs_of_one_answer_run_concurrently() -> None:
     meeting = Meeting(3)
     workers = [create_agent(meeting, name=name) for name in ("a", "b")]
     model = ScriptedModel([[hand(1, "a", task="x"), hand(2, "b", task="y"), hand(3, "a", task="z")], "done"])
@@ -156,7 +156,7 @@ def test_tools_that_are_called_beside_a_handoff_have_their_say() -> None:
     assert len(model.requests) == 2, "the supervisor is not asked between"
 
 
-def test_the_supervisor_uses_its_tools_and_goes_on_itself() -> None:
+def test_the_supervisor_calls_its_own_tools_and_continues() -> None:
     model = ScriptedModel([ToolCall("t", "look"), "done"])
 
     def look() -> str:
@@ -178,7 +178,7 @@ def busy_agent(name: str = "research") -> Any:
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("last_message", ["found"]), ("full_history", ["", "seen", "found"])])
-def test_the_output_mode_says_what_is_kept_of_work(mode: Any, kept: list[str]) -> None:
+def test_the_output_mode_selects_the_messages_to_keep(mode: Any, kept: list[str]) -> None:
     model = ScriptedModel([hand(1, "research"), "done"])
     result = create_supervisor([busy_agent()], model=model, output_mode=mode, add_handoff_messages=False).invoke(HI)
 
@@ -312,7 +312,7 @@ def test_a_worker_that_failed_is_tried_again_alone(saver: Checkpointer) -> None:
     assert (flaky.calls, len(steady.requests), len(supervisor.requests)) == (2, 1, 2)
 
 
-def test_a_thread_goes_on_with_the_supervisor(saver: Checkpointer) -> None:
+def test_a_later_turn_starts_with_the_supervisor(saver: Checkpointer) -> None:
     model = ScriptedModel([hand(1, "a"), "one", "two"])
     app = create_supervisor([agent("a", "ok")], model=model, checkpointer=saver)
     app.invoke(HI, thread_id="1")
@@ -363,7 +363,7 @@ def test_it_is_a_node_of_another_graph() -> None:
 # -- what goes wrong
 
 
-def test_a_handoff_to_nobody_goes_back_to_the_model() -> None:
+def test_a_handoff_to_an_unknown_agent_is_reported_to_the_model() -> None:
     model = ScriptedModel([hand(1, "nobody"), "then not"])
     result = told(create_supervisor([agent("a")], model=model).invoke(HI))
 
@@ -410,7 +410,7 @@ def test_what_cannot_be_is_refused(agents: Any, options: Any, message: str) -> N
         create_supervisor(agents, model=ScriptedModel([]), **options)
 
 
-def test_a_handoff_tool_of_ones_own_stands_instead() -> None:
+def test_an_own_handoff_tool_replaces_the_default_one() -> None:
     own = create_handoff_tool(agent_name="a", name="ask_a", description="Ask a.")
     model = ScriptedModel([ToolCall("1", "ask_a"), "done"])
     app = create_supervisor([agent("a", "ok"), agent("b")], model=model, tools=[own], handoff_tool_prefix="give_to")

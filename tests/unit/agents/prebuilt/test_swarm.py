@@ -73,7 +73,7 @@ def test_the_active_agent_survives_turns_of_a_thread(saver: Checkpointer) -> Non
     assert app.get_state(thread_id="2").values.get("active_agent") is None
 
 
-def test_a_caller_may_say_who_is_active() -> None:
+def test_a_caller_may_set_the_active_agent() -> None:
     app = create_swarm([agent("a"), agent("b", "I am b.")], default_active_agent="a")
 
     assert told(app.invoke({**HI, "active_agent": "b"}))[-1] == "I am b."
@@ -100,7 +100,7 @@ def test_a_question_of_a_tool_is_answered_by_the_agent_that_was_active(saver: Ch
     assert len(first.requests) == 1
 
 
-def test_of_several_handoffs_the_first_counts_and_the_model_is_told() -> None:
+def test_of_several_handoffs_the_first_is_followed_and_the_others_are_reported() -> None:
     to_c = create_handoff_tool(agent_name="c")
     calls = [ToolCall("1", "transfer_to_b"), ToolCall("2", "transfer_to_c")]
     app = create_swarm(

@@ -51,13 +51,13 @@ def test_a_state_without_messages_is_refused() -> None:
         app(work).invoke({"messages": []}, thread_id="t")
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
+def test_duplicate_tool_names_are_refused() -> None:
     with pytest.raises(InvalidConfig, match="work"):
         ToolNode([work, tool(name="work")(lambda: None)])
 
 
 @pytest.mark.parametrize("tools", [[3], ["work"], [None]])
-def test_what_is_no_tool_is_refused(tools: Any) -> None:
+def test_only_tools_and_functions_are_accepted(tools: Any) -> None:
     with pytest.raises(InvalidConfig):
         ToolNode(tools)
 
@@ -97,7 +97,7 @@ def test_each_answer_answers_the_call(answer: Any, texts: list[str]) -> None:
     assert [(one.text, one.role, one.tool_call_id) for one in messages] == [(text, "tool", "1") for text in texts]
 
 
-def test_what_cannot_be_json_is_told() -> None:
+def test_a_value_that_json_cannot_express_is_reported() -> None:
     (message,) = answered(app(tool(name="work")(lambda: object())), ToolCall("1", "work"))
     assert message.metadata == {"status": "error"}
     assert "JSON" in message.text
@@ -162,7 +162,7 @@ def fails() -> None:
         ((ValueError, LookupError), "Error: KeyError: 'row'"),
     ],
 )
-def test_what_a_tool_raises_is_told(handling: Any, text: str) -> None:
+def test_errors_of_tools_are_reported(handling: Any, text: str) -> None:
     (message,) = answered(app(fails, handle_tool_errors=handling), ToolCall("1", "fails"))
     assert (message.text, message.metadata) == (text, {"status": "error"})
 

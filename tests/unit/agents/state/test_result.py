@@ -1,4 +1,4 @@
-"""What came of a call of an agent: read, told apart, and written as JSON."""
+"""The result of an agent's call: its parts, its checksum, and its JSON."""
 
 from __future__ import annotations
 

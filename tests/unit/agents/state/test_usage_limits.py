@@ -1,4 +1,4 @@
-"""What a network may use up."""
+"""Usage limits of a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that come one by one: read where the tool runs, within its time, and never without end."""
+"""Iterators as answers: read where the tool runs, within its timeout, and up to a limit."""
 
 from __future__ import annotations
 

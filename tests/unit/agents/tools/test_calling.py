@@ -1,4 +1,4 @@
-"""One call: plain JSON comes out of it, and no secret."""
+"""Calls of tools: their answers are plain JSON without secrets."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_json_cannot_say_is_an_error() -> None:
             call(lambda answer=answer: answer)
 
 
-def test_2_11_what_a_tool_raises_is_raised_as_it_is() -> None:
+def test_2_11_errors_of_a_tool_are_raised_unchanged() -> None:
     class Own(Exception): ...
 
     for error in (
@@ -113,7 +113,7 @@ def test_4_1_11_a_secret_in_a_cause_is_hidden_too() -> None:
     assert SECRET not in "".join(traceback.format_exception(found))
 
 
-def test_cancelling_a_call_is_no_error_of_the_tool() -> None:
+def test_a_cancelled_call_is_not_an_error_of_the_tool() -> None:
     async def main() -> None:
         tool = ToolFunction(lambda: None, name="work")
         task = asyncio.create_task(call_tool(tool, {}, context=ToolContext()))

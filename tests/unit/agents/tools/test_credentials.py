@@ -1,4 +1,4 @@
-"""Credentials show nothing of themselves, and find their secrets again."""
+"""Credentials hide their values, and recognise their secrets in texts."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What a docstring says about a function and its parameters."""
+"""Descriptions in docstrings."""
 
 from __future__ import annotations
 
 from statewright.agents.tools.function import read_docstring
 
 
-def test_no_docstring_says_nothing() -> None:
+def test_a_missing_docstring_gives_an_empty_description() -> None:
     assert read_docstring(None) == ("", {})
 
 

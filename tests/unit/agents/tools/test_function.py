@@ -31,7 +31,7 @@ async def add_later(one: int, other: int = 1) -> int:
     return one + other
 
 
-def test_a_function_says_itself_what_it_is() -> None:
+def test_a_function_describes_itself() -> None:
     tool = ToolFunction(add)
     assert (tool.name, tool.description) == ("add", "Add two numbers.")
     assert tool.parameters["properties"]["one"] == {"type": "integer", "description": "The first."}
@@ -39,7 +39,7 @@ def test_a_function_says_itself_what_it_is() -> None:
     assert "add" in repr(tool)
 
 
-def test_name_and_description_can_be_given() -> None:
+def test_name_and_description_can_be_set() -> None:
     tool = ToolFunction(add, name="sum-up", description="Adds.", never_from_context=["other"])
     assert (tool.name, tool.description, tool.never_from_context) == ("sum-up", "Adds.", {"other"})
 
@@ -61,7 +61,7 @@ def test_partials_and_objects_are_called() -> None:
     assert call(ToolFunction(functools.partial(add_later, other=5), name="add"), one=1) == 6
 
 
-def test_a_plain_function_does_not_hold_up_the_loop() -> None:
+def test_a_plain_function_does_not_block_the_loop() -> None:
     tool = ToolFunction(lambda: threading.current_thread().name, name="where")
     assert call(tool) != threading.current_thread().name
 
@@ -71,7 +71,7 @@ def test_an_argument_may_have_any_name() -> None:
     assert asyncio.run(tool.call({"function": 1, "self": 2, "args": 3}, context=ToolContext())) == "123"
 
 
-def test_the_context_is_given_to_those_who_ask_for_it() -> None:
+def test_the_context_is_injected_if_a_parameter_has_its_type() -> None:
     def who(context: ToolContext) -> str:
         return f"{context.credentials.alias} {context.idempotency_key}"
 
@@ -92,6 +92,6 @@ def test_names_that_providers_refuse(name: str) -> None:
         check_name(name)
 
 
-def test_names_with_a_server_are_kept_for_mcp() -> None:
+def test_names_with_a_colon_are_reserved_for_mcp() -> None:
     with pytest.raises(ToolError, match="reserved for tools of MCP servers"):
         check_name("server:tool")

@@ -1,4 +1,4 @@
-"""Tools made of a schema and a handler."""
+"""Tools made from a schema and a handler."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_other_arguments_are_refused_and_the_handler_is_not_called(
     assert calls == []
 
 
-def test_without_parameters_it_takes_nothing() -> None:
+def test_without_parameters_it_takes_no_arguments() -> None:
     tool = made(None, lambda given: given)
     assert call(tool, {}) == {}
     with pytest.raises(ToolError, match="more"):
@@ -111,7 +111,7 @@ def test_the_arguments_of_the_call_are_not_changed() -> None:
 
 
 @pytest.mark.parametrize("schema", [{"type": "nothing"}, {"properties": 3}, {"$ref": "#/nowhere"}])
-def test_what_is_no_schema_is_refused(schema: Any) -> None:
+def test_an_invalid_schema_is_refused(schema: Any) -> None:
     with pytest.raises(ToolError, match="'weather'"):
         made(schema)
 

@@ -1,4 +1,4 @@
-"""A service answered with an error."""
+"""Errors of HTTP services."""
 
 from __future__ import annotations
 

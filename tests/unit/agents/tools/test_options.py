@@ -1,4 +1,4 @@
-"""What holds for all calls of a tool."""
+"""The options of a tool."""
 
 from __future__ import annotations
 

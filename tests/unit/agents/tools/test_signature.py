@@ -1,4 +1,4 @@
-"""The arguments of a function: as a schema, and as a check."""
+"""The arguments of a function: their schema, and their validation."""
 
 from __future__ import annotations
 

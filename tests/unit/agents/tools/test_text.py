@@ -1,4 +1,4 @@
-"""Values as the text that a model is shown."""
+"""Values as text for a model."""
 
 from __future__ import annotations
 

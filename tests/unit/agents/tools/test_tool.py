@@ -1,4 +1,4 @@
-"""What a call is told beside its arguments."""
+"""The context of a call."""
 
 from __future__ import annotations
 

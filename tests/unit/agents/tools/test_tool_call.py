@@ -1,4 +1,4 @@
-"""One call of a tool: whatever comes of it answers the call."""
+"""Calls of a model: each is answered by a message, whatever its outcome."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_error(message: Message) -> bool:
     return message.metadata == {"status": "error"}
 
 
-def test_the_answer_stands_under_the_id_of_the_call() -> None:
+def test_the_answer_has_the_id_of_the_call() -> None:
     message = answered(lambda number: number + 1, number=1)
     assert message == Message("2", role="tool", name="work", tool_call_id="c1")
 
@@ -63,7 +63,7 @@ def circle() -> list[Any]:
 
 
 @pytest.mark.parametrize("make", [object, circle, lambda: lambda: None, lambda: {object(): 1}, lambda: b"\xff"])
-def test_what_cannot_be_json_is_told_to_the_model(make: Any) -> None:
+def test_a_value_that_json_cannot_express_is_reported_to_the_model(make: Any) -> None:
     message = answered(make)
     assert is_error(message)
     assert "'work'" in message.text
@@ -81,7 +81,7 @@ def test_what_cannot_be_json_is_told_to_the_model(make: Any) -> None:
     ],
     ids=repr,
 )
-def test_what_a_tool_raises_is_told_to_the_model(error: Exception, text: str) -> None:
+def test_errors_of_a_tool_are_reported_to_the_model(error: Exception, text: str) -> None:
     def fail() -> None:
         raise error
 
@@ -104,7 +104,7 @@ def test_what_the_runtime_raises_concerns_the_run(error: Exception) -> None:
         answered(fail)
 
 
-def test_an_interrupt_of_the_keyboard_is_no_tools_business() -> None:
+def test_a_keyboard_interrupt_is_not_handled_as_an_error_of_the_tool() -> None:
     async def leave() -> None:
         raise KeyboardInterrupt
 
@@ -115,9 +115,9 @@ def test_an_interrupt_of_the_keyboard_is_no_tools_business() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"), [(SystemExit(2), "exit code 2"), (asyncio.CancelledError(), "was cancelled")]
+    ("error", "said"), [(SystemExit(2), "exit code 2"), (asyncio.CancelledError(), "cancelled itself")]
 )
-def test_a_tool_ends_nothing_but_itself(error: BaseException, said: str) -> None:
+def test_a_tool_cannot_end_the_program_or_the_run(error: BaseException, said: str) -> None:
     """Tools call programs that were written for the command line."""
 
     async def leave() -> None:
@@ -155,7 +155,7 @@ def test_a_tool_that_there_is_not() -> None:
 
 
 @pytest.mark.parametrize("written", ["{", "[1]", "null", "3", '"text"', "{'a': 1}"])
-def test_arguments_that_are_no_json_object(written: str) -> None:
+def test_arguments_that_are_not_a_json_object(written: str) -> None:
     message = answered(lambda: 1, asked=ToolCall("c1", "work", invalid=written))
     assert is_error(message)
     assert "not a JSON object" in message.text
@@ -175,7 +175,7 @@ def test_arguments_that_do_not_fit(arguments: dict[str, Any]) -> None:
     assert calls == []
 
 
-def test_a_tool_that_takes_too_long_is_given_up() -> None:
+def test_a_tool_that_takes_too_long_is_abandoned() -> None:
     over = threading.Event()
 
     @tool(timeout=0.05)
@@ -195,7 +195,7 @@ def test_a_tool_that_takes_too_long_is_given_up() -> None:
     over.set()
 
 
-def test_a_timeout_of_the_tool_itself_is_told_as_it_is() -> None:
+def test_a_timeout_of_the_tool_itself_is_reported_unchanged() -> None:
     @tool(timeout=30)
     async def work() -> None:
         """Wait."""
@@ -252,7 +252,7 @@ def test_a_handler_is_a_tool_as_any_other() -> None:
         ([True], (False, None, "")),
     ],
 )
-def test_a_decision_is_said_in_many_ways(answer: Any, decision: Any) -> None:
+def test_a_decision_has_several_forms(answer: Any, decision: Any) -> None:
     assert read_decision(answer) == decision
 
 
@@ -262,7 +262,7 @@ def test_a_mapping_with_anything_but_a_truth_value_is_no_approval(said: Any) -> 
     assert read_decision({"approved": said})[0] is False
 
 
-def test_what_a_tool_that_was_given_up_still_does_has_no_effect() -> None:
+def test_later_actions_of_an_abandoned_tool_have_no_effect() -> None:
     paid, shown, go_on, refused = list[int](), list[Any](), threading.Event(), list[Exception]()
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Why a model ended, whatever its provider calls it and wherever that stands."""
+"""Finish reasons, in the words and the places of all providers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms as they are sent: objects, under names that providers take."""
+"""Output schemas as they are sent: objects, under names that providers accept."""
 
 from __future__ import annotations
 

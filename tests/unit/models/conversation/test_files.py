@@ -1,4 +1,4 @@
-"""Files in messages: what is taken stays the very same, what is not becomes a note."""
+"""Files in messages: accepted ones are unchanged, others become notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients by loop, without a server: how many are made, and when they are closed."""
+"""Clients by event loop, without a server: how many are created, and when they are closed."""
 
 import asyncio
 import gc
@@ -41,7 +41,7 @@ def test_a_loop_keeps_its_client() -> None:
     async def twice() -> None:
         await clients.client()
         await clients.client()
-        assert [one.open for one in clients.made] == [True]
+        assert [item.open for item in clients.made] == [True]
 
     clients = Kept()
     asyncio.run(twice())
@@ -51,7 +51,7 @@ def test_a_loop_keeps_its_client() -> None:
 def test_a_client_is_closed_when_its_loop_ends() -> None:
     clients = Kept()
     asyncio.run(clients.client())
-    assert [one.open for one in clients.made] == [False]
+    assert [item.open for item in clients.made] == [False]
 
 
 def test_each_loop_has_its_own() -> None:
@@ -93,7 +93,7 @@ def test_a_closed_client_is_followed_by_another() -> None:
         await clients.client()
         await clients.aclose()
         await clients.aclose()
-        assert [one.open for one in clients.made] == [False]
+        assert [item.open for item in clients.made] == [False]
         await clients.client()
 
     clients = Kept()

@@ -1,4 +1,4 @@
-"""From a name to a model."""
+"""Connecting a model by its name."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Generators that a library drops."""
+"""Asynchronous generators that a library drops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of the libraries as ours."""
+"""Translation of the errors of pydantic-ai and the vendors' libraries."""
 
 from typing import Any
 

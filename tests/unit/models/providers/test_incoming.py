@@ -1,4 +1,4 @@
-"""The provider's answer as ours."""
+"""Answers of providers as our responses."""
 
 from decimal import Decimal
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where keys come from."""
+"""The sources of API keys."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Our messages as pydantic-ai's."""
+"""Our messages as messages of pydantic-ai."""
 
 from typing import Any
 

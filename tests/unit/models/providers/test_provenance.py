@@ -1,4 +1,4 @@
-"""What a provider gets back of its own answers."""
+"""The parts of an answer that are sent back to its provider."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The adapter, as far as it goes without a server."""
+"""The adapter, without a server."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What a request wants, as settings and parameters."""
+"""Requests as settings and parameters of pydantic-ai."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Iterators in a task of their own."""
+"""Asynchronous iterators in a task of their own."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from statewright.models.providers.stream_cleanup import run_apart
+from statewright.models.providers.stream_cleanup import run_in_own_task
 
 
 async def numbers(log: list[str], *, fail: bool = False, wait: float = 0.0) -> AsyncGenerator[int]:
@@ -23,7 +23,7 @@ async def numbers(log: list[str], *, fail: bool = False, wait: float = 0.0) -> A
 
 def test_items_come_in_their_order() -> None:
     async def read() -> list[int]:
-        return [item async for item in run_apart(numbers(log))]
+        return [item async for item in run_in_own_task(numbers(log))]
 
     log: list[str] = []
     assert asyncio.run(read()) == [0, 1, 2]
@@ -32,7 +32,7 @@ def test_items_come_in_their_order() -> None:
 
 def test_an_error_comes_after_the_items_before_it() -> None:
     async def read() -> None:
-        async for item in run_apart(numbers([], fail=True)):
+        async for item in run_in_own_task(numbers([], fail=True)):
             seen.append(item)
 
     seen: list[int] = []
@@ -43,7 +43,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
 
 def test_a_reader_that_stops_closes_it() -> None:
     async def read() -> list[str]:
-        async with aclosing(run_apart(numbers(log, wait=10))) as items:
+        async with aclosing(run_in_own_task(numbers(log, wait=10))) as items:
             assert await anext(items) == 0
         return list(log)
 
@@ -53,7 +53,7 @@ def test_a_reader_that_stops_closes_it() -> None:
 
 def test_a_reader_that_only_leaves_closes_it_when_the_loop_ends() -> None:
     async def read() -> None:
-        kept.append(run_apart(numbers(log, wait=10)))
+        kept.append(run_in_own_task(numbers(log, wait=10)))
         await anext(kept[0])
 
     log: list[str] = []
@@ -65,7 +65,7 @@ def test_a_reader_that_only_leaves_closes_it_when_the_loop_ends() -> None:
 def test_a_cancelled_reader_cancels_it() -> None:
     async def read() -> None:
         async with asyncio.timeout(0.02):
-            async for _ in run_apart(numbers(log, wait=10)):
+            async for _ in run_in_own_task(numbers(log, wait=10)):
                 pass
 
     log: list[str] = []
@@ -78,7 +78,7 @@ def test_nobody_hears_of_an_error_after_the_reader_has_left() -> None:
     async def read() -> list[object]:
         heard: list[object] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
-        async with aclosing(run_apart(numbers([], fail=True))) as items:
+        async with aclosing(run_in_own_task(numbers([], fail=True))) as items:
             await anext(items)
             await asyncio.sleep(0.01)
         return heard

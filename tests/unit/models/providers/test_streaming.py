@@ -1,4 +1,4 @@
-"""Pieces of a streamed answer."""
+"""Deltas of a streamed answer."""
 
 import asyncio
 from collections.abc import AsyncIterator

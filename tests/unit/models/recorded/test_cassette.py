@@ -89,8 +89,8 @@ def test_what_is_missing_is_told_with_what_is_nearest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "not JSON"),
-        ("\xff", "not JSON"),
+        ("{", "not valid JSON"),
+        ("\xff", "not valid JSON"),
         ("[]", "no version"),
         ('{"version": 2, "records": []}', "the version 2, and this version of Statewright reads 1"),
         ('{"version": 1}', "KeyError"),

@@ -1,4 +1,4 @@
-"""In what a request differs from those that were recorded."""
+"""The difference between a request and the recorded ones."""
 
 from typing import Any
 

@@ -93,18 +93,18 @@ def _to_langchain(message: Message) -> Any:
 def _to_ai_message(message: Message) -> Any:
     from langchain_core.messages import AIMessage
 
-    good = [
+    valid = [
         {"name": call.name, "args": call.arguments, "id": call.id, "type": "tool_call"}
         for call in message.tool_calls
         if call.invalid is None
     ]
-    bad = [
+    invalid = [
         {"name": call.name, "args": call.invalid, "id": call.id, "error": None, "type": "invalid_tool_call"}
         for call in message.tool_calls
         if call.invalid is not None
     ]
     fields: dict[str, Any] = {"content": message.content, **_kept_fields(message)}
-    return AIMessage(**fields, name=message.name, tool_calls=good, invalid_tool_calls=bad)
+    return AIMessage(**fields, name=message.name, tool_calls=valid, invalid_tool_calls=invalid)
 
 
 def _kept_fields(message: Message) -> Mapping[str, Any]:
@@ -114,37 +114,39 @@ def _kept_fields(message: Message) -> Mapping[str, Any]:
     if not isinstance(record, Mapping):
         return {}
     fields = {name: value for name, value in cast(Mapping[str, Any], record).items() if name in _SENT}
-    if "content" in fields and not _says_the_same(fields["content"], message):
+    if "content" in fields and not _has_same_content(fields["content"], message):
         return {}
     extra: Mapping[str, Any] = fields.get("additional_kwargs") or {}
     return {**fields, "additional_kwargs": {name: extra[name] for name in extra if name not in SAID_ELSEWHERE}}
 
 
-def _says_the_same(content: str | Sequence[str | Mapping[str, Any]], message: Message) -> bool:
+def _has_same_content(content: str | Sequence[str | Mapping[str, Any]], message: Message) -> bool:
     if isinstance(content, str):
         return content == message.text
     blocks: list[Mapping[str, Any]] = [
         {"type": "text", "text": block} if isinstance(block, str) else block for block in content
     ]
     text = "".join(block.get("text") or "" for block in blocks if block.get("type") == "text")
-    called = {
+    call_ids = {
         block.get("call_id") or block.get("id")
         for block in blocks
         if block.get("type") in ("tool_use", "function_call")
     }
-    return text == message.text and called <= {call.id for call in message.tool_calls}
+    return text == message.text and call_ids <= {call.id for call in message.tool_calls}
 
 
 # -- responses
 
 
-def convert_response(answer: Any, calls: Sequence[ToolCall], facts: Mapping[str, Any], model: str) -> ModelResponse:
+def convert_response(
+    answer: Any, calls: Sequence[ToolCall], response_metadata: Mapping[str, Any], model: str
+) -> ModelResponse:
     """Convert an answer of LangChain, with the calls and metadata that were read from it."""
     return ModelResponse(
         _message(answer, calls),
         _usage(answer.usage_metadata or {}),
-        facts.get("model_name") or facts.get("model") or model,
-        _finish_reason(facts, calls),
+        response_metadata.get("model_name") or response_metadata.get("model") or model,
+        _finish_reason(response_metadata, calls),
     )
 
 
@@ -169,8 +171,8 @@ def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
 
 def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
     metadata: dict[str, Any] = {}
-    if thought := reasoning_of(answer):
-        metadata["reasoning"] = thought
+    if reasoning := reasoning_of(answer):
+        metadata["reasoning"] = reasoning
     if fields := _fields_to_keep(answer):
         metadata["provider"] = {KEPT: fields}
     return Message(content_of(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
@@ -186,26 +188,26 @@ def _fields_to_keep(answer: Any) -> dict[str, Any]:
     if isinstance(answer.content, str) and not extra:
         return {}
     provider = answer.response_metadata.get("model_provider")
-    facts = {"model_provider": provider} if provider else {}
-    return {"content": answer.content, "additional_kwargs": extra, "response_metadata": facts}
+    response_metadata = {"model_provider": provider} if provider else {}
+    return {"content": answer.content, "additional_kwargs": extra, "response_metadata": response_metadata}
 
 
-# -- facts about it
+# -- usage and finish reason
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    read: Mapping[str, Any] = usage.get("input_token_details") or {}
-    written: Mapping[str, Any] = usage.get("output_token_details") or {}
+    input_details: Mapping[str, Any] = usage.get("input_token_details") or {}
+    output_details: Mapping[str, Any] = usage.get("output_token_details") or {}
     return Usage(
         input_tokens=usage.get("input_tokens") or 0,
         output_tokens=usage.get("output_tokens") or 0,
-        cached_tokens=read.get("cache_read") or 0,
-        reasoning_tokens=written.get("reasoning") or 0,
+        cached_tokens=input_details.get("cache_read") or 0,
+        reasoning_tokens=output_details.get("reasoning") or 0,
     )
 
 
-def _finish_reason(facts: Mapping[str, Any], calls: Sequence[ToolCall]) -> FinishReason | None:
-    reason = find_finish_reason(facts)
+def _finish_reason(response_metadata: Mapping[str, Any], calls: Sequence[ToolCall]) -> FinishReason | None:
+    reason = find_finish_reason(response_metadata)
     return "tools" if calls and reason in (None, "stop") else reason
 
 
@@ -220,17 +222,17 @@ class _PartialCall:
         self.number = number
         self.id = ""
         self.name = ""
-        self.written = ""
+        self.arguments = ""
 
     def add(self, chunk: Any) -> ToolCallDelta:
         """Add a chunk, and return its event."""
-        call_id, name, written = (chunk.get("id") or None, chunk.get("name") or None, chunk.get("args") or "")
+        call_id, name, arguments = (chunk.get("id") or None, chunk.get("name") or None, chunk.get("args") or "")
         delta = ToolCallDelta(
-            self.number, call_id if not self.id else None, name if not self.name else None, str(written)
+            self.number, call_id if not self.id else None, name if not self.name else None, str(arguments)
         )
         self.id = self.id or call_id or ""
         self.name = self.name or name or ""
-        self.written += str(written)
+        self.arguments += str(arguments)
         return delta
 
 
@@ -239,16 +241,16 @@ class ChunkMerger:
 
     def __init__(self) -> None:
         self._chunks: list[Any] = []
-        self.facts: dict[str, Any] = {}
+        self.response_metadata: dict[str, Any] = {}
         """The response metadata of the chunks. LangChain would concatenate repeated texts, so they are merged here."""
         self._calls: list[_PartialCall] = []
 
     def add(self, chunk: Any) -> Iterator[ModelEvent]:
         """Add a chunk, and yield its events."""
         self._chunks.append(chunk)
-        self.facts.update({name: value for name, value in chunk.response_metadata.items() if value})
-        if thought := reasoning_of(chunk):
-            yield ReasoningDelta(thought)
+        self.response_metadata.update({name: value for name, value in chunk.response_metadata.items() if value})
+        if reasoning := reasoning_of(chunk):
+            yield ReasoningDelta(reasoning)
         if text := text_of(chunk):
             yield TextDelta(text)
         for piece in _pieces(chunk):
@@ -263,7 +265,7 @@ class ChunkMerger:
 
     def calls(self) -> list[ToolCall]:
         """Return the calls as they were written. LangChain's own would complete truncated arguments."""
-        return [read_tool_call(call.id, call.name, call.written) for call in self._calls]
+        return [read_tool_call(call.id, call.name, call.arguments) for call in self._calls]
 
     def _call(self, piece: Any) -> _PartialCall:
         """Return the call of a chunk: the one with its index, or else the last one, unless the id is new."""

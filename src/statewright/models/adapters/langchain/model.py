@@ -86,10 +86,10 @@ class LangChainModel:
             async for chunk in chunks:
                 for event in merger.add(chunk):
                     yield event
-        whole = merger.merge()
-        if whole is None:
+        message = merger.merge()
+        if message is None:
             raise ModelAnswerInvalid(f"The LangChain model {self.name!r} ended its stream without an answer.")
-        response = convert_response(whole, merger.calls(), merger.facts, self.name)
+        response = convert_response(message, merger.calls(), merger.response_metadata, self.name)
         yield UsageUpdate(response.usage)
         yield ResponseFinished(response)
 
@@ -128,16 +128,16 @@ class LangChainModel:
 
     async def _chunks(self, request: ModelRequest) -> AsyncIterator[Any]:
         """Yield the chunks of an answer; the time of their reader does not count against the timeout."""
-        left = request.timeout
+        remaining = request.timeout
         loop = asyncio.get_running_loop()
         try:
             stream = self._with_tools(request).astream(langchain_messages(request), **request_settings(request))
             async with closing(stream) as chunks:
                 while True:
-                    begun = loop.time()
-                    async with asyncio.timeout(left):
+                    started_at = loop.time()
+                    async with asyncio.timeout(remaining):
                         chunk = await anext(chunks, None)
-                    left = None if left is None else max(left - (loop.time() - begun), 0.0)
+                    remaining = None if remaining is None else max(remaining - (loop.time() - started_at), 0.0)
                     if chunk is None:
                         return
                     yield chunk

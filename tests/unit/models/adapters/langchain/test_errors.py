@@ -1,4 +1,4 @@
-"""Which error of a provider's library is which of ours."""
+"""Translation of the errors of LangChain's providers."""
 
 import socket
 from datetime import UTC, datetime, timedelta

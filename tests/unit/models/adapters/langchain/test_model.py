@@ -1,4 +1,4 @@
-"""Chat models of LangChain, real ones: its own fakes, and small models written here."""
+"""Chat models of LangChain: its own fakes, and small models written here."""
 
 import asyncio
 import json
@@ -491,6 +491,6 @@ def test_a_model_on_this_machine_may_be_asked() -> None:
         assert asyncio.run(LangChainModel(Local(answers=[AIMessage("x")])).complete(request())).text == "x"
 
 
-def test_what_is_no_model_is_refused() -> None:
+def test_only_chat_models_are_accepted() -> None:
     with pytest.raises(InvalidConfig, match="7 of type int"):
         LangChainModel(7)

@@ -1,4 +1,4 @@
-"""What LangChain is handed."""
+"""Requests as they are sent to LangChain."""
 
 from typing import Any
 

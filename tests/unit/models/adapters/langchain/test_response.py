@@ -1,4 +1,4 @@
-"""What LangChain answers, as our response."""
+"""Answers of LangChain as our responses."""
 
 from typing import Any
 

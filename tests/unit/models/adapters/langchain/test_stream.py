@@ -1,4 +1,4 @@
-"""What LangChain streams, as our events."""
+"""Streams of LangChain as our events."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_one_chunk_is_the_whole() -> None:
 def test_facts_that_come_twice_are_not_joined() -> None:
     merger = ChunkMerger()
     taken(merger, *(AIMessageChunk(text, response_metadata={"model_name": "m", "id": ""}) for text in "ab"))
-    assert merger.facts == {"model_name": "m"}
+    assert merger.response_metadata == {"model_name": "m"}
     assert merger.merge().content == "ab"
 
 
