@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
 from statewright.channels import copy_container
-from statewright.checkpoint.holders import is_holder_gone
+from statewright.checkpoint.lease import Lease, LeaseRequest
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
 from statewright.serde.codecs import stored_as
@@ -360,35 +360,6 @@ def _joined(
         ids = {question.id for question in questions}
         joined[task] = (*(one for one in earlier.get(task, ()) if one.id not in ids), *questions)
     return joined
-
-
-class LeaseRequest(NamedTuple):
-    """The lease part of a write: the write happens only if the run may hold the thread."""
-
-    owner: str
-    now: datetime
-    until: datetime | None
-    """The new end of the lease; None releases the thread with this write."""
-    claims: bool = False
-    """True if the run may claim the thread with this write. Otherwise it must still hold it."""
-    expected_epoch: int | None = None
-    """With a claim: the epoch that the thread had when the run loaded it, or the claim is refused. None accepts any."""
-
-
-class Lease(NamedTuple):
-    """The right of one run to advance a thread, for a time."""
-
-    owner: str
-    epoch: int
-    """Counts the changes of holder: each claim, each release, each revival of a lapsed lease, and each write that
-    names no holder. Between two loads of equal epochs only a live holder can have written."""
-    until: datetime
-    wanted: str | None = None
-    """The request of another run to the owner: `interrupt` or `rollback`."""
-
-    def has_lapsed(self, now: datetime) -> bool:
-        """Return whether another run may take the thread: the time is over, or the holder exists no more."""
-        return self.until <= now or is_holder_gone(self.owner)
 
 
 class BranchKey(NamedTuple):

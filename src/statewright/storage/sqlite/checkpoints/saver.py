@@ -27,6 +27,7 @@ from statewright.checkpoint import (
     checked_lease,
 )
 from statewright.checkpoint.forms import instant_of, made_log
+from statewright.checkpoint.lease import check_lease, has_moved
 from statewright.clock import Duration
 from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
@@ -35,7 +36,7 @@ from statewright.ids import CheckpointId
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_beside
 from statewright.serde.serde import Serde
-from statewright.storage.sqlite.checkpoints.commits import Job, Writer, check_hold, has_moved
+from statewright.storage.sqlite.checkpoints.commits import Job, Writer
 from statewright.storage.sqlite.checkpoints.head_cache import Thread
 from statewright.storage.sqlite.checkpoints.history import HistoryReader, State
 from statewright.storage.sqlite.checkpoints.prune import Pruner
@@ -143,7 +144,7 @@ class SqliteSaver(View):
     def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:
             thread = self._writer.thread(connection, thread_id)
-            check_hold(thread, thread_id, hold)
+            check_lease(thread, thread_id, hold)
             if has_moved(thread, hold):
                 raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
             return None if thread is None else self._writer.write_hold(connection, thread, thread_id, hold).lease
