@@ -16,7 +16,7 @@ from statewright.errors import SerdeError
 from statewright.futures import LightFuture
 from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View
+from statewright.storage.sqlite.view import DatabaseOrPath, View
 
 _SQL: Final = statements("cache")
 
@@ -32,7 +32,7 @@ class SqliteCache(View):
     """
 
     def __init__(
-        self, database: Given, *, max_size: int | None = None, clock: Clock | None = None, **options: Any
+        self, database: DatabaseOrPath, *, max_size: int | None = None, clock: Clock | None = None, **options: Any
     ) -> None:
         super().__init__(database, **options)
         self._make_tables("cache")

@@ -22,7 +22,7 @@ from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.drop import drop_calls
 from statewright.storage.sqlite.checkpoints.head_cache import Head, HeadCache, Thread
 from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, find_checkpoint, row_id_of
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, find_checkpoint, line_of, row_id_of
 from statewright.storage.sqlite.checkpoints.segments import LARGEST, RECENT, SegmentWriter
 from statewright.storage.sqlite.faults import reading, with_damage_report
 from statewright.storage.sqlite.statements import statements
@@ -65,7 +65,7 @@ class Writer:
             parent = self._parent(connection, thread, commit, head)
             stored = changes
             if deltas is None and parent is not None:  # rare: runs supply their deltas
-                stored = encoder.whole(commit, HistoryReader(connection, self._serde, self._seal).state_at(parent))
+                stored = encoder.all_values(commit, HistoryReader(connection, self._serde, self._seal).state_at(parent))
             thread = self._claim(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
             row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.line)
@@ -108,14 +108,14 @@ class Writer:
     ) -> None:
         """Update the cached head, and compact old records if there are many of them, or large ones."""
         if head is None:
-            head = self._cache.heads[row_id >> 32] = Head(row_id, key, 0, 0)
+            head = self._cache.heads[line_of(row_id)] = Head(row_id, key, 0, 0)
         head.row_id, head.key, head.has_entries = row_id, key, has_entries
         head.count += 1
         head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
             with reading(f"thread {commit.line.thread_id!r}"):
-                SegmentWriter(connection, self._serde, self._seal).compact(row_id >> 32)
-                head.count, head.size = _record_sizes(connection, row_id >> 32)
+                SegmentWriter(connection, self._serde, self._seal).compact(line_of(row_id))
+                head.count, head.size = _record_sizes(connection, line_of(row_id))
 
     def results_job(
         self,
@@ -137,7 +137,7 @@ class Writer:
             head = self._head(connection, thread, line)
             row_id = head.row_id if head is not None and head.key == key else None
             if row_id is None and head is not None:
-                row_id = find_checkpoint(connection, head.row_id >> 32, checkpoint_id)
+                row_id = find_checkpoint(connection, line_of(head.row_id), checkpoint_id)
             if row_id is None or thread is None or head is None:
                 raise CheckpointNotFound(
                     f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."

@@ -24,7 +24,7 @@ from statewright.storage.sqlite.ledger.claim import claim_runs
 from statewright.storage.sqlite.ledger.conditions import conditions, ordered
 from statewright.storage.sqlite.ledger.tables import Table, Tables, damaged, opened_json
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View, on_event_loop
+from statewright.storage.sqlite.view import DatabaseOrPath, View, on_event_loop
 
 _SQL: Final = statements("ledger")
 
@@ -53,7 +53,7 @@ class SqliteLedger(View):
     the commits of a `SqliteSaver` of the same database.
     """
 
-    def __init__(self, database: Given, **options: Any) -> None:
+    def __init__(self, database: DatabaseOrPath, **options: Any) -> None:
         super().__init__(database, **options)
         self._make_tables("ledger")
         self._tables = Tables(self.database.seal)

@@ -20,7 +20,7 @@ from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.storage.sqlite.store.batch import Step, Work
 from statewright.storage.sqlite.store.items import Items, place_of
-from statewright.storage.sqlite.view import Given, View
+from statewright.storage.sqlite.view import DatabaseOrPath, View
 from statewright.store import (
     GetOp,
     Index,
@@ -52,7 +52,7 @@ class SqliteStore(View, StoreFace):
 
     def __init__(
         self,
-        database: Given,
+        database: DatabaseOrPath,
         *,
         index: Index | None = None,
         ttl: TimeToLive | None = None,
