@@ -6,7 +6,7 @@ are columns."""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -71,9 +71,3 @@ def _kind(kind: Any) -> ColumnKind:
         return "status"
     kinds: dict[Any, ColumnKind] = {bool: "flag", int: "integer", float: "real", datetime: "instant"}
     return kinds.get(kind, "text")
-
-
-def has_default(record: type[Record], name: str) -> bool:
-    """Return whether a field has a default."""
-    field = next(field for field in fields(record) if field.name == name)
-    return field.default is not MISSING or field.default_factory is not MISSING
