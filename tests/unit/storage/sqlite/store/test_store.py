@@ -21,7 +21,7 @@ import pytest
 from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, StorageError, StorageUnavailable
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.store.items import path_of, item_key_of
+from statewright.storage.sqlite.store.items import item_key_of, path_of
 from statewright.storage.sqlite.store.store import SqliteStore
 from statewright.store import (
     GetOp,
