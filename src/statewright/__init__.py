@@ -1,6 +1,6 @@
 """Statewright: typed state graphs on a superstep runtime.
 
-This is the front door. It defines nothing and loads nothing until a name is asked for.
+The public names are defined elsewhere, and their modules are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Futures of other threads, awaited on an event loop.
 
-Many runs on one loop may wait for one transaction. So the thread that completes their futures does not wake the loop
-once for each of them: completed waiters are put into the loop's mailbox, and the loop is woken once to empty it.
+Many runs on one loop may wait for one transaction, and waking a loop from another thread is expensive. So completed
+waiters are put into a mailbox of the loop, and the loop is woken once to empty it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ T = TypeVar("T")
 class _Mailbox:
     """The waiters of one loop whose futures are done."""
 
-    __slots__ = ("__weakref__", "_loop", "_rung", "_waiters")
+    __slots__ = ("__weakref__", "_is_scheduled", "_loop", "_waiters")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = ref(loop)  # weak, or no loop would ever be dropped: `_mailboxes` has it as a key
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._rung = False
+        self._is_scheduled = False
+        """True if the loop will call `_open`."""
 
     def deliver(self, waiter: asyncio.Future[None]) -> None:
         """Wake a waiter. Called from any thread."""
         self._waiters.append(waiter)
-        if self._rung:
+        if self._is_scheduled:
             return
-        self._rung = True
+        self._is_scheduled = True
         loop = self._loop()
         try:
             if loop is not None:
@@ -43,7 +44,7 @@ class _Mailbox:
             self._waiters.clear()
 
     def _open(self) -> None:
-        self._rung = False  # first: a waiter that is added from now on rings again
+        self._is_scheduled = False  # first: a waiter that is added from now on schedules another call
         waiters = self._waiters
         while waiters:
             waiter = waiters.popleft()
@@ -75,27 +76,27 @@ async def _wait(future: AnyFuture[Any]) -> None:
 async def wait_in_any_case(future: AnyFuture[Any]) -> asyncio.CancelledError | None:
     """Wait until a future is done, and return the cancellation that arrived meanwhile, if any.
 
-    A write in progress cannot be stopped, so a cancelled caller first learns its outcome. Read the result of the future
-    afterwards: an error of it must not hide the cancellation.
+    A write in progress cannot be stopped, so a cancelled caller has to wait for its outcome. The caller reads the
+    result of the future itself, since an error of it must not hide the cancellation.
     """
-    signal: asyncio.CancelledError | None = None
+    cancellation: asyncio.CancelledError | None = None
     while not future.done():
         try:
             await _wait(future)
-        except asyncio.CancelledError as cancelled:
-            signal = cancelled
-    return signal
+        except asyncio.CancelledError as error:
+            cancellation = error
+    return cancellation
 
 
 async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.CancelledError | None:
     """Wait until all futures are done, and return the cancellation that arrived meanwhile, as `wait_in_any_case`."""
-    signal: asyncio.CancelledError | None = None
-    while left := [future for future in futures if not future.done()]:
+    cancellation: asyncio.CancelledError | None = None
+    while unfinished := [future for future in futures if not future.done()]:
         try:
-            await asyncio.wait(left)
-        except asyncio.CancelledError as cancelled:
-            signal = cancelled
-    return signal
+            await asyncio.wait(unfinished)
+        except asyncio.CancelledError as error:
+            cancellation = error
+    return cancellation
 
 
 async def aresolve(value: Any) -> Any:
@@ -138,7 +139,7 @@ async def sleep(clock: Clock, seconds: float) -> None:
 
 
 def is_on_loop() -> bool:
-    """True if an event loop is running on this thread."""
+    """Return whether an event loop is running on this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

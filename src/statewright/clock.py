@@ -1,6 +1,7 @@
 """The port through which Statewright reads the time and waits.
 
-Only drivers and adapters hold a clock; the core is handed instants. Tests use `statewright.testing.FakeClock`.
+Only drivers and adapters hold a clock; the core receives instants as arguments. Tests use
+`statewright.testing.FakeClock`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from statewright.futures import SafeEvent
 
 Seconds = float
 Duration = float | timedelta
-"""As people write it: seconds, or a timedelta."""
+"""A number of seconds, or a timedelta."""
 
 
 def as_seconds(duration: Duration) -> Seconds:
@@ -37,7 +38,7 @@ class Timer(Protocol):
     """A call that is due later."""
 
     def cancel(self) -> object:
-        """Do not call any more; nothing happens if it was called already."""
+        """Cancel the call; does nothing if it has been made."""
         ...
 
 
@@ -54,10 +55,7 @@ class Clock(Protocol):
         ...
 
     def call_later(self, seconds: Seconds, callback: Callable[[], object]) -> Timer:
-        """Call `callback` when so many seconds have passed, on whichever thread the clock has for that.
-
-        It must return soon and raise nothing.
-        """
+        """Call `callback` after so many seconds, on a thread of the clock. It must return soon and not raise."""
         ...
 
     def wait(self, woken: threading.Event, seconds: Seconds) -> None:
@@ -82,10 +80,10 @@ class SystemClock:
 
 
 def wait_until(clock: Clock, woken: threading.Event, due: Seconds) -> None:
-    """Block the thread until `woken` is set, or `clock.monotonic()` is `due`; then `woken` may be set too.
+    """Block the thread until `woken` is set, or `clock.monotonic()` reaches `due`; `woken` may be set then, too.
 
-    `Clock.wait` would do for the clock of the machine. Another thread may advance a `FakeClock` after the caller has
-    read it, and `wait` would then wait for so much longer. So the timer is set first, and the clock read afterwards.
+    For the system clock `Clock.wait` would be enough. A `FakeClock` may be advanced by another thread after the caller
+    has read it, and `wait` would then be too long. So the timer is set first, and the clock is read afterwards.
     """
     seconds = due - clock.monotonic()
     if type(clock) is SystemClock:
@@ -100,7 +98,7 @@ def wait_until(clock: Clock, woken: threading.Event, due: Seconds) -> None:
 
 
 class Alarm:
-    """One entry of a list of calls that are due later."""
+    """A call that is due later."""
 
     __slots__ = ("callback", "due", "order")
 
@@ -135,7 +133,7 @@ class _Alarms:
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """Begin anew. In a forked process the calls are the business of the parent, and its lock may stay held."""
+        """Start empty. After a fork, the calls belong to the parent, and the copy of its lock may be held for ever."""
         self._lock, self._changed = threading.Lock(), SafeEvent()
         self._alarms: list[tuple[Seconds, int, Alarm]] = []
         self._sleeps_until = math.inf
@@ -167,10 +165,10 @@ class _Alarms:
             alarm = self._next_due()
             try:
                 alarm.ring()
-            except Exception:  # the others must ring all the same
+            except Exception:  # must not prevent later calls
                 import logging
 
-                logging.getLogger("statewright").exception("A call that was due failed.")
+                logging.getLogger("statewright").exception("A scheduled call failed.")
 
     def _next_due(self) -> Alarm:
         while True:

@@ -2,7 +2,7 @@
 
 A Python string may contain half of a surrogate pair: JSON permits one (`"\\ud83d"`), and models, tools and browsers
 produce them when an emoji is cut in two. Such text cannot be sent, saved or printed, and a conversation that contains
-it fails in every later turn. So text is made encodable when it is received.
+it would fail in every later turn. So text is made encodable when it is received.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def encodable_json(value: Any) -> Any:
 
 
 def finite_json(value: Any) -> Any:
-    """Return a JSON value without the floats that JSON cannot write: None stands for them. Itself if it has none."""
+    """Return a JSON value with None in place of NaN and infinities: the value itself if it has none."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):

@@ -6,8 +6,8 @@
     │   ├── InvalidSchema            a field or its reducer cannot become a channel
     │   ├── WorkflowError            .problems: all that is wrong in a workflow file, with line and column
     │   └── ExpressionError          an expression or template that cannot be parsed or evaluated
-    ├── RunError                     a run cannot go on
-    │   ├── InvalidUpdateError       an answer, update or input of the wrong shape
+    ├── RunError                     a run cannot continue
+    │   ├── InvalidUpdateError       a result, update or input of the wrong shape
     │   ├── ConflictingWrites        two tasks of one superstep, one single-valued channel
     │   ├── UnknownTarget            a goto, Send or path that leads nowhere
     │   ├── EmptyInputError          no input to start with, and no saved run to resume
@@ -17,7 +17,7 @@
     │   ├── BudgetExceeded           the call has spent what its Budget allows
     │   ├── NodeFailed               a node's own exception, in records and batch results
     │   ├── NodeTimeoutError         (TimeoutError) an attempt took too long
-    │   ├── NodeCancelledError       a node raised CancelledError though nobody cancelled it
+    │   ├── NodeCancelledError       a node raised CancelledError although it was not cancelled
     │   ├── RateLimited              an attempt above the rate that its RateLimit allows
     │   ├── CircuitOpen              an attempt while the circuit breaker is open
     │   ├── NonDeterminismError      a journalled step was called with other arguments than before
@@ -65,12 +65,12 @@
     │   ├── PayloadTooLarge          the request is larger than the service accepts
     │   └── TooManyRequests          a rate limit was exceeded; .retry_after
     │       └── SpendingLimitReached a workspace has spent its daily limit; .limit, .used, .most, .ends_at
-    └── InternalError                a broken invariant: ours, please report it
+    └── InternalError                a broken invariant of Statewright itself; please report it
 
-Build-time, run-time, storage and our own faults differ by type because different people repair them. Control
-flow is not in the tree: the signals that pause a run derive from `BaseException`, so that a node's
-`except Exception` cannot swallow them. An error takes data and composes its own message: what happened, where,
-what was found, and what to do.
+Errors of the graph, of a run, of storage and of Statewright itself have separate branches, because different people
+repair them. Control flow is not in the tree: the signals that pause a run derive from `BaseException`, so that a node's
+`except Exception` cannot swallow them. An error takes data and composes its own message: what happened, where, which
+value was found, and how to solve it.
 """
 
 from __future__ import annotations
@@ -158,16 +158,16 @@ __all__ = [
 ]
 
 FORMER_NAMES: Final = {"Fenced": "LeaseLost", "MissingKey": "MissingApiKey", "WrongKey": "WrongEncryptionKey"}
-"""The present names of errors by their former ones, under which they can be imported until the next release."""
+"""The current names of errors by their former ones, which can be imported until the next release."""
 
 if not TYPE_CHECKING:  # a type checker would take every name for one that exists
 
     def __getattr__(name: str) -> object:
-        present = FORMER_NAMES.get(name)
-        if present is None:
+        current = FORMER_NAMES.get(name)
+        if current is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        warnings.warn(f"statewright.errors.{name} is named {present} now.", DeprecationWarning, stacklevel=2)
-        return globals()[present]
+        warnings.warn(f"statewright.errors.{name} has been renamed to {current}.", DeprecationWarning, stacklevel=2)
+        return globals()[current]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -180,22 +180,21 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def suggestion(name: str, known: Iterable[str], *, noun: str) -> str:
     """Return a sentence or two with the closest known name and all known names."""
-    names = sorted({str(one) for one in known})
+    names = sorted(set(map(str, known)))
     guess = nearest(name, names)
-    listed = ", ".join(names) if names else "none"
-    return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {listed}."
+    return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {', '.join(names) or 'none'}."
 
 
-def _again(kind: type[StatewrightError], args: tuple[Any, ...], parts: dict[str, Any]) -> StatewrightError:
+def _rebuild(kind: type[StatewrightError], args: tuple[Any, ...], attributes: dict[str, Any]) -> StatewrightError:
     """Rebuild a copied or unpickled error without calling its `__init__`, which has already composed the message."""
     error = kind.__new__(kind, *args)
     error.args = args
-    error.__dict__.update(parts)
+    error.__dict__.update(attributes)
     return error
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note to an error, unless it accepts none, as a frozen dataclass. The error itself matters more."""
+    """Add a note to an error, if it accepts one: a frozen dataclass does not, and must still be raised."""
     with suppress(Exception):
         error.add_note(note)
 
@@ -214,7 +213,7 @@ class StatewrightError(Exception):
     """Exit code of a command that fails with the error: 2 if another command line would have avoided it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self.args, self.__dict__)
+        return _rebuild, (type(self), self.args, self.__dict__)
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
@@ -235,9 +234,14 @@ class InvalidGraph(GraphError):
 
     def __init__(self, problems: Sequence[str], *, graph: str = "graph") -> None:
         self.problems = tuple(problems)
-        count = len(self.problems)
-        numbered = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(self.problems, 1))
-        super().__init__(f"{graph} has {count} problem{'s' if count != 1 else ''}:\n{numbered}")
+        super().__init__(_numbered(graph, self.problems))
+
+
+def _numbered(subject: str, problems: Sequence[object]) -> str:
+    """Return a message with a numbered line for each problem."""
+    count = len(problems)
+    lines = "".join(f"\n  {number}. {problem}" for number, problem in enumerate(problems, 1))
+    return f"{subject} has {count} problem{'s' if count != 1 else ''}:{lines}"
 
 
 class Problem(NamedTuple):
@@ -254,11 +258,11 @@ class Problem(NamedTuple):
     """How to solve it."""
 
     def __str__(self) -> str:
-        where = f"line {self.line}, column {self.column}" if self.line else ""
-        place = f"In {self.path!r}" if self.path else ""
-        head = f"{place} ({where})" if place and where else place or where.capitalize()
-        said = f"{self.message} {self.suggestion}".rstrip()
-        return f"{head}: {said}" if head else said
+        position = f"line {self.line}, column {self.column}" if self.line else ""
+        path = f"In {self.path!r}" if self.path else ""
+        location = f"{path} ({position})" if path and position else path or position.capitalize()
+        text = f"{self.message} {self.suggestion}".rstrip()
+        return f"{location}: {text}" if location else text
 
 
 class WorkflowError(GraphError):
@@ -267,9 +271,7 @@ class WorkflowError(GraphError):
     def __init__(self, problems: Sequence[Problem], *, source: str = "the workflow") -> None:
         self.problems = tuple(problems)
         self.source = source
-        count = len(self.problems)
-        numbered = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(self.problems, 1))
-        super().__init__(f"{source} has {count} problem{'s' if count != 1 else ''}:\n{numbered}")
+        super().__init__(_numbered(source, self.problems))
 
 
 class ExpressionError(GraphError):
@@ -280,15 +282,15 @@ class InvalidSchema(GraphError):
     """A schema, or one of its fields, cannot be turned into channels."""
 
 
-# -- a run cannot go on
+# -- a run cannot continue
 
 
 class RunError(StatewrightError):
-    """A run cannot go on."""
+    """A run cannot continue."""
 
 
 class InvalidUpdateError(RunError):
-    """An answer, an update or an input does not match the schema of the state."""
+    """A result, an update or an input does not match the schema of the state."""
 
     exit_code: ClassVar[int] = 2
 
@@ -307,14 +309,14 @@ class ConflictingWrites(RunError):
 
 
 class UnknownTarget(RunError):
-    """A Command, Send or conditional edge names a node to which it cannot go."""
+    """A Command, Send or conditional edge leads to a node that is not one of its targets."""
 
     def __init__(self, source: str, target: object, known: Iterable[str], *, via: str) -> None:
         self.source = source
         self.target = target
         super().__init__(
-            f"Node {source!r} answered {via} to {target!r}, where it cannot go. "
-            + suggestion(str(target), known, noun="It can go to")
+            f"Node {source!r} returned {via} to {target!r}, which is not one of its targets. "
+            + suggestion(str(target), known, noun="Targets")
         )
 
 
@@ -358,7 +360,7 @@ class BudgetExceeded(RunError):
         ran = "; the last superstep ran " + ", ".join(map(repr, last_steps[-1])) if last_steps else ""
         super().__init__(
             f"The budget is used up: {what} {spent} of {limit}{ran}. "
-            f"Raise it, or name a node in Budget(on_budget=...) that ends the run in good order."
+            f"Raise it, or name a node in Budget(on_budget=...) that ends the run properly."
         )
 
 
@@ -381,18 +383,18 @@ class NodeTimeoutError(RunError, TimeoutError):
         self.node = node
         self.kind = kind
         self.seconds = seconds
-        what = "took longer than" if kind == "run" else "gave no sign of life for"
+        failure = "took longer than" if kind == "run" else "gave no sign of life for"
         hint = "Raise run_timeout" if kind == "run" else "Call runtime.heartbeat() while it works, raise idle_timeout"
-        super().__init__(f"Node {node!r} {what} {seconds:g} s. {hint}, or give it a retry policy.")
+        super().__init__(f"Node {node!r} {failure} {seconds:g} s. {hint}, or give it a retry policy.")
 
 
 class RateLimited(RunError):
     """An attempt was refused because it would exceed its RateLimit."""
 
-    def __init__(self, who: str, limit: int, per: float, retry_after: float) -> None:
+    def __init__(self, subject: str, limit: int, per: float, retry_after: float) -> None:
         self.retry_after = retry_after
         super().__init__(
-            f"{who} may start {limit} times in {per:g} s; the next start is free in {retry_after:.3g} s. "
+            f"{subject} may start {limit} times in {per:g} s; the next start is possible in {retry_after:.3g} s. "
             f"Try again then, or let it wait with RateLimit(on_limit='wait')."
         )
 
@@ -400,11 +402,11 @@ class RateLimited(RunError):
 class CircuitOpen(RunError):
     """An attempt was refused because the circuit breaker of its node is open."""
 
-    def __init__(self, who: str, failures: int, retry_after: float) -> None:
+    def __init__(self, subject: str, failures: int, retry_after: float) -> None:
         self.retry_after = retry_after
         super().__init__(
-            f"{who} has failed {failures} times in a row, so its circuit is open for another {retry_after:.3g} s. "
-            f"See what made it fail, and try again later."
+            f"{subject} has failed {failures} times in a row, so its circuit is open for another {retry_after:.3g} s. "
+            f"Find out why it failed, and try again later."
         )
 
 
@@ -415,16 +417,18 @@ class NonDeterminismError(RunError):
         self.node = node
         self.step = step
         super().__init__(
-            f"Node {node!r} called step {step!r} (call {ordinal + 1} of that name) with other arguments than when it "
-            f"was done. Executed again, a node must make the same calls: derive them from its input, or give each "
-            f"call a name of its own."
+            f"Node {node!r} called step {step!r} (call {ordinal + 1} of that name) with other arguments than when its "
+            f"result was recorded. A node that is executed again must make the same calls: derive them from its "
+            f"input, or give each call a name of its own."
         )
 
 
 class QuestionMismatch(RunError):
     """A task that was executed again asks another question than the one that was answered. The answer is not used."""
 
-    def __init__(self, node: str, changed: str, asked: str, asks: str, *, before: Any = None, now: Any = None) -> None:
+    def __init__(
+        self, node: str, changed: str, answered: str, current: str, *, before: Any = None, now: Any = None
+    ) -> None:
         self.node = node
         self.changed = changed
         """The property that differs: `kind`, `event`, `schema`, `key`, `place` or `value`."""
@@ -433,10 +437,10 @@ class QuestionMismatch(RunError):
         self.now = now
         """The Interrupt that is asked instead."""
         super().__init__(
-            f"Node {node!r} asks another question than the one that was answered ({changed}). Answered: {asked}. "
-            f"Asked now: {asks}. The answer was not used. Until it has its answers a node must ask the same: derive "
-            f"its questions from its input, and tell several apart with key=. To ask anew, fork the thread from its "
-            f"last checkpoint."
+            f"Node {node!r} asks another question than the one that was answered ({changed}). Answered: {answered}. "
+            f"Asked now: {current}. The answer was not used. A node that is executed again must ask the same "
+            f"questions: derive them from its input, and distinguish several with key=. To ask anew, fork the thread "
+            f"from its last checkpoint."
         )
 
 
@@ -446,7 +450,7 @@ class NodeCancelledError(RunError):
     def __init__(self, node: str, error: BaseException) -> None:
         self.node = node
         super().__init__(
-            f"Node {node!r} raised CancelledError though nobody cancelled it: something that it awaited was cancelled. "
+            f"Node {node!r} raised CancelledError although it was not cancelled: something that it awaited was. "
             f"Catch it there, or raise an exception that says what went wrong."
         )
         self.__cause__ = error
@@ -459,8 +463,7 @@ class InvalidResume(RunError):
 
     def __init__(self, reason: str, *, open_ids: Sequence[str] = ()) -> None:
         self.open_ids = tuple(open_ids)
-        listed = ", ".join(self.open_ids) if self.open_ids else "none"
-        super().__init__(f"{reason} Open questions: {listed}.")
+        super().__init__(f"{reason} Open questions: {', '.join(self.open_ids) or 'none'}.")
 
 
 class UnansweredInterrupts(RunError):
@@ -470,10 +473,10 @@ class UnansweredInterrupts(RunError):
 
     def __init__(self, thread_id: str, open_questions: Sequence[tuple[str, object]]) -> None:
         self.thread_id = thread_id
-        self.open_ids = tuple(identity for identity, _ in open_questions)
-        listed = "; ".join(f"{identity}: {value!r}" for identity, value in open_questions)
+        self.open_ids = tuple(question_id for question_id, _ in open_questions)
+        questions = "; ".join(f"{question_id}: {value!r}" for question_id, value in open_questions)
         super().__init__(
-            f"Thread {thread_id!r} waits for answers ({listed}), so fresh input would throw its work away. "
+            f"Thread {thread_id!r} waits for answers ({questions}), so fresh input would discard its work. "
             f"Answer with Command(resume=...), or pass on_unfinished='discard' to start anew."
         )
 
@@ -512,7 +515,7 @@ class RunCancelled(RunError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"The run was cancelled: {reason}. Call invoke(None) on its thread to go on.")
+        super().__init__(f"The run was cancelled: {reason}. Call invoke(None) on its thread to resume it.")
 
 
 class ChildRunFailed(RunError):
@@ -522,8 +525,8 @@ class ChildRunFailed(RunError):
         self.run_id = run_id
         self.status = status
         self.details = error
-        told = f": {error['message']}" if isinstance(error, dict) and "message" in error else ""
-        super().__init__(f"Run {run_id} of {graph!r} is {status}{told}. Look at its events, and try it again.")
+        cause = f": {error['message']}" if isinstance(error, dict) and "message" in error else ""
+        super().__init__(f"Run {run_id} of {graph!r} is {status}{cause}. Look at its events, and try it again.")
 
 
 class GraphDrained(RunError):
@@ -531,7 +534,7 @@ class GraphDrained(RunError):
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-        super().__init__(f"The run was drained: {reason}. Call invoke(None) on its thread to go on.")
+        super().__init__(f"The run was drained: {reason}. Call invoke(None) on its thread to resume it.")
 
 
 class RoutingError(RunError):
@@ -554,10 +557,10 @@ class CheckpointConflict(StorageError):
         self.thread_id = thread_id
         self.expected = expected
         self.found = found
-        what = f"is at checkpoint {found or 'none'}, and {expected or 'none'} was read: another run has moved it"
-        if expected == found:
-            what = f"was worked on by another caller after checkpoint {found or 'none'} was read"
-        super().__init__(f"Thread {thread_id!r} {what}. Nothing was written; load the thread and try again.")
+        change = f"is at checkpoint {found or 'none'}, and {expected or 'none'} was read: another run has moved it"
+        if expected == found:  # the same head, but another epoch
+            change = f"was claimed or written to by another caller after checkpoint {found or 'none'} was read"
+        super().__init__(f"Thread {thread_id!r} {change}. Nothing was written; load the thread and try again.")
 
 
 class ThreadBusy(StorageError):
@@ -582,20 +585,20 @@ class LeaseLost(StorageError):
         holder = f"run {found.partition('@')[0]!r} has taken it over" if found else "no run does"
         super().__init__(
             f"Run {owner.partition('@')[0]!r} does not hold thread {thread_id!r} any more: {holder}. "
-            f"What it still wanted to save was refused. Load the thread to see where it stands."
+            f"Nothing was written. Load the thread to see its current state."
         )
 
 
 class JournalConflict(StorageError):
-    """The result of a step was to be recorded a second time. The first record stays."""
+    """A step already has a recorded result. The first record stays."""
 
     def __init__(self, task_id: str, name: str, ordinal: int) -> None:
         self.task_id = task_id
         self.name = name
         self.ordinal = ordinal
         super().__init__(
-            f"Step {name!r} (call {ordinal + 1}) of task {task_id} is recorded already. Its first result stays, and "
-            f"this one was not saved. Run the task again to go on from the first."
+            f"Step {name!r} (call {ordinal + 1}) of task {task_id} already has a recorded result. It stays, and this "
+            f"one was not saved. Run the task again to continue with the recorded result."
         )
 
 
@@ -639,24 +642,25 @@ class StorageLocked(StorageUnavailable):
 class DamagedDatabase(StorageError):
     """Stored data differs from what was written: the file was truncated, overwritten, or is not a database."""
 
-    def __init__(self, found: str, *, where: str | None = None) -> None:
+    def __init__(self, damage: str, *, where: str | None = None) -> None:
         self.where = where
+        """The path of the database, if it is known."""
         super().__init__(
-            f"The database{f' {where}' if where else ''} is damaged: {found}. "
-            f"Restore a copy of it; `statewright db check` tells what can still be read."
+            f"The database{f' {where}' if where else ''} is damaged: {damage}. "
+            f"Restore a copy of it; `statewright db check` reports which threads can still be read."
         )
 
 
 class RecordConflict(StorageError):
     """A record of the ledger is missing or has changed since it was read: another caller was faster."""
 
-    def __init__(self, table: str, identity: str, expected: Sequence[Any] = ()) -> None:
+    def __init__(self, table: str, record_id: str, expected: Sequence[Any] = ()) -> None:
         self.table = table
-        self.id = identity
-        told = _told(expected)
+        self.id = record_id
+        conditions = _described(expected)
         super().__init__(
-            f"The record {identity!r} of {table} is not there"
-            + (f" with {told}: it was changed meanwhile. Read it again." if told else ".")
+            f"The record {record_id!r} of {table} does not exist"
+            + (f" with {conditions}: it was changed meanwhile. Read it again." if conditions else ".")
         )
 
 
@@ -665,21 +669,21 @@ class RecordPresent(RecordConflict):
 
     def __init__(self, table: str, conditions: Sequence[Any]) -> None:
         super().__init__(table, "")
-        self.args = (f"There is a record of {table} with {_told(conditions)}, and there must be none. Look again.",)
+        self.args = (f"A record of {table} with {_described(conditions)} exists, and must not. Read it again.",)
 
 
-def _told(conditions: Sequence[Any]) -> str:
+def _described(conditions: Sequence[Any]) -> str:
     return " and ".join(f"{name} {operator} {value!r}" for name, operator, value in conditions)
 
 
 class DuplicateRecord(RecordConflict):
-    """A record with the same id, or the same unique values, exists."""
+    """A record with the same id, or the same unique values, already exists."""
 
     def __init__(self, table: str, columns: Sequence[str], values: Sequence[Any]) -> None:
         super().__init__(table, "")
         self.columns = tuple(columns)
-        told = " and ".join(f"{name} {value!r}" for name, value in zip(columns, values, strict=True))
-        self.args = (f"There is a record of {table} with {told} already. Choose another.",)
+        duplicate = " and ".join(f"{name} {value!r}" for name, value in zip(columns, values, strict=True))
+        self.args = (f"A record of {table} with {duplicate} already exists. Choose another value.",)
 
 
 class WrongEncryptionKey(StorageError):
@@ -691,10 +695,11 @@ class WrongEncryptionKey(StorageError):
 class NewerFormat(StorageError):
     """The database was written by a newer version of Statewright."""
 
-    def __init__(self, where: str, found: int, known: int) -> None:
+    def __init__(self, where: str, found: int, supported: int) -> None:
         self.found = found
+        """The format of the database."""
         super().__init__(
-            f"The database {where} has format {found}, and this version of Statewright reads up to {known}. "
+            f"The database {where} has format {found}, and this version of Statewright reads up to {supported}. "
             f"Use the version that wrote it, or a newer one."
         )
 
@@ -716,15 +721,13 @@ class ModelError(StatewrightError):
 
 
 class ModelUnavailable(ModelError):
-    """The provider of a model is unreachable, or refuses for now.
-
-    `retry_after` is the number of seconds after which it asks to be called again, if it said so.
-    """
+    """The provider of a model is unreachable, or refuses for now."""
 
     def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         self.status = status
         """The HTTP status, if there was a response."""
         self.retry_after = retry_after
+        """Seconds after which the provider asks to be called again; None if it does not say."""
         super().__init__(message)
 
 
@@ -834,7 +837,7 @@ class TooManyRequests(ServiceError):
 
 
 class SpendingLimitReached(TooManyRequests):
-    """The runs of a workspace have together reached its spending limit for the day."""
+    """The runs of a workspace have reached its spending limit for the day."""
 
     api_code: ClassVar[str] = "SPENDING_LIMIT_REACHED"
 
@@ -850,12 +853,11 @@ class SpendingLimitReached(TooManyRequests):
         """The end of the day, when spending starts again from zero."""
         until = ends_at.isoformat().replace("+00:00", "Z")
         super().__init__(
-            f"Workspace {workspace_id!r} has used up its {limit}: {used:.10g} of {most:.10g}. Its runs go on, and "
-            f"new ones may start, from {until} on; or raise the limit.",
+            f"Workspace {workspace_id!r} has used up its {limit}: {used:.10g} of {most:.10g}. Its runs continue, and "
+            f"new ones may start, at {until}; or raise the limit.",
             retry_after=max((ends_at - now).total_seconds(), 0.0),
         )
-        told = {"workspaceId": workspace_id, "limit": limit, "used": used, "most": most, "endsAt": until}
-        self.details = {**self.details, **told}
+        self.details |= {"workspaceId": workspace_id, "limit": limit, "used": used, "most": most, "endsAt": until}
 
 
 class InvalidTransition(RequestConflict):
@@ -864,25 +866,31 @@ class InvalidTransition(RequestConflict):
     api_code: ClassVar[str] = "INVALID_TRANSITION"
 
     def __init__(
-        self, what: str, before: str, after: str, allowed: Sequence[str], *, is_asked_for: bool = False
+        self, subject: str, before: str, after: str, allowed: Sequence[str], *, is_asked_for: bool = False
     ) -> None:
-        """Compose the message. `allowed` are the statuses that may follow, or, for a request, those that permit it."""
+        """Compose the message about `subject`, such as `Run 7`.
+
+        `allowed` are the statuses that may follow, or, if `after` is what a request asks for, those that permit it.
+        """
         self.before = before
         self.after = after
         if is_asked_for:
-            told = f"cannot be {after}." + (f" Only one that is {' or '.join(allowed)} can." if allowed else "")
+            refusal = f"cannot be {after}." + (f" Only one that is {' or '.join(allowed)} can." if allowed else "")
         else:
-            may = f"It may become {', '.join(allowed)}." if allowed else "That is its end."
-            told = f"cannot become {after}. {may}"
-        details = {"status": str(before), "wanted": str(after), "allowed": [str(one) for one in allowed]}
-        super().__init__(f"{what} is {before}, and {told}", details=details)
+            options = f"It may become {', '.join(allowed)}." if allowed else "That status is final."
+            refusal = f"cannot become {after}. {options}"
+        details = {"status": str(before), "wanted": str(after), "allowed": list(map(str, allowed))}
+        super().__init__(f"{subject} is {before}, and {refusal}", details=details)
 
 
-# -- ours
+# -- Statewright itself
 
 
 class InternalError(StatewrightError):
     """A broken invariant of Statewright itself; please report it with the message."""
+
+
+# -- warnings
 
 
 class UnknownKeyWarning(UserWarning):
@@ -892,16 +900,16 @@ class UnknownKeyWarning(UserWarning):
 class QuestionChanged(UserWarning):
     """A task that was executed again words an answered question differently. It received the answer."""
 
-    def __init__(self, node: str, asked: str, asks: str, *, before: Any = None, now: Any = None) -> None:
+    def __init__(self, node: str, answered: str, current: str, *, before: Any = None, now: Any = None) -> None:
         self.node = node
         self.before = before
         """The Interrupt that was answered."""
         self.now = now
         """The Interrupt that is asked now."""
         super().__init__(
-            f"Node {node!r} was executed again and asks in other words: {asks} now, {asked} when it was answered. "
-            f"It gets that answer. To ask the same again, draft the question in an earlier node or in runtime.step; "
-            f"compile(changed_questions='error') refuses the answer."
+            f"Node {node!r} was executed again and words its question differently: {current} now, {answered} when it "
+            f"was answered. It received that answer. To ask the same again, draft the question in an earlier node or "
+            f"in runtime.step; to make this an error, use compile(changed_questions='error')."
         )
 
 
@@ -914,4 +922,4 @@ class HiddenMessagesWarning(UserWarning):
 
 
 class NoCheckpointerWarning(UserWarning):
-    """A run waits for an answer and nothing is saved, so it cannot be resumed."""
+    """A run waits for an answer without a checkpointer, so it cannot be resumed."""

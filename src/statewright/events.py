@@ -1,8 +1,8 @@
-"""Events of runs: one type, distinguished by its kind.
+"""Events of runs: one class, whose instances are distinguished by their kind.
 
-*Durable* kinds are part of the run's log: a saver gives them a sequence number in the very commit that causes them.
-*Live* kinds are for observers, and are never stored. Stream modes, instruments and the run log are views of
-these events; an event is created only if it has a receiver.
+*Durable* kinds are part of the run's log: a saver gives them a sequence number in the commit that causes them. *Live*
+kinds are for observers, and are never stored. Stream modes, instruments and the run log are views of these events. An
+event is created only if it has a receiver.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Event:
         self.data = data
         """The data of this kind of event: see `runtime/instrument.py`. In the log, plain data that is small."""
         self.at = at
-        """When it was saved; None for an event that is watched live."""
+        """The time at which it was saved; None for a live event."""
         self.run_id = run_id
         self.thread_id = thread_id
         self.namespace = namespace
@@ -89,13 +89,13 @@ class Event:
         self.node = node
         self._task_id = task_id
         self.task: Any = None
-        """The task, of an event that is watched live."""
+        """The task of a live event."""
         self.attempt = 1
-        """Which try of the task; 0 if its result comes from a cache."""
+        """The number of the attempt, from 1; 0 if the result comes from a cache."""
         self.seq: int | None = None
-        """Its place in the log of the run, from 1; None for an event that is watched live."""
+        """Its number in the log of the run, from 1; None for a live event."""
         self.program = program
-        """The compiled program of the graph that it happened in: views read the schema off it."""
+        """The compiled program of the graph in which it happened; views read its schema."""
 
     @property
     def task_id(self) -> str | None:
@@ -105,15 +105,14 @@ class Event:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Event):
             return NotImplemented
-        own = [name for name in self.__slots__ if name != "program"]
-        return all(getattr(self, name) == getattr(other, name) for name in own)
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__ if name != "program")
 
     __hash__ = None  # pyright: ignore  # its data may be unhashable
 
     def __repr__(self) -> str:
-        where = f" {self.node!r}" if self.node else ""
         number = f"#{self.seq} " if self.seq is not None else ""
-        return f"<{number}{self.kind}{where} step={self.step}>"
+        node = f" {self.node!r}" if self.node else ""
+        return f"<{number}{self.kind}{node} step={self.step}>"
 
 
 class Log(NamedTuple):
@@ -126,7 +125,7 @@ class Log(NamedTuple):
     def events(self, thread_id: str, namespace: str, number: int) -> list[Event]:
         """Return the entries as events, with consecutive numbers from that of the first."""
         events: list[Event] = []
-        for place, (kind, step, node, task_id, data) in enumerate(self.entries, number):
+        for seq, (kind, step, node, task_id, data) in enumerate(self.entries, number):
             event = Event(
                 kind,
                 data,
@@ -138,6 +137,6 @@ class Log(NamedTuple):
                 task_id=task_id,
                 at=self.at,
             )
-            event.seq = place
+            event.seq = seq
             events.append(event)
         return events

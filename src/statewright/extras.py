@@ -1,7 +1,7 @@
 """Optional libraries: how their absence is reported.
 
-The bare package runs graphs and most of the command line. Everything else is installed by an extra, and a library that
-is missing is one sentence that names the extra, wherever it is noticed.
+The package without extras runs graphs and most of the command line. Everything else is installed by an extra, and the
+message about a missing library names it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from statewright.errors import MissingLibrary
 class optional:  # noqa: N801  # reads as a statement: `with optional("Metrics need", extra="metrics"): import ...`
     """Raise MissingLibrary in place of the ImportError of an optional library.
 
-    `purpose` begins the sentence, verb included; `extra` installs what is missing.
+    `purpose` begins the message, verb included; `extra` is the extra that installs the library.
     """
 
     def __init__(self, purpose: str, *, extra: str) -> None:
@@ -32,8 +32,8 @@ class optional:  # noqa: N801  # reads as a statement: `with optional("Metrics n
 
 
 def missing_library(purpose: str, error: ImportError, package: str) -> str:
-    """Return the sentence about a library that cannot be imported; `package` installs it."""
-    # A library that is installed and broken fails with its own words, which say more than its name.
-    absent = isinstance(error, ModuleNotFoundError) and error.name is not None
-    what = f"the library {error.name!r}, which is not installed" if absent else f"a library that is missing ({error})"
-    return f"{purpose} {what}. Run `pip install '{package}'`."
+    """Return the message about a library that cannot be imported; `package` installs it."""
+    # A library that is installed and broken raises an ImportError of its own, whose message says more than its name.
+    is_absent = isinstance(error, ModuleNotFoundError) and error.name is not None
+    need = f"the library {error.name!r}, which is not installed" if is_absent else f"a missing library ({error})"
+    return f"{purpose} {need}. Run `pip install '{package}'`."

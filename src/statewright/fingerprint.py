@@ -17,14 +17,17 @@ _ATOMS = (str, bytes, int, float, bool, complex, type(None), type(...))
 
 
 def fingerprint(value: Any) -> str:
-    """32 hexadecimal digits that depend on every part of the value. Raises InvalidUpdateError for what has none."""
+    """Return 32 hexadecimal digits that depend on every part of the value.
+
+    Raises InvalidUpdateError for a value that contains itself, or an object that cannot be copied.
+    """
     parts: list[str] = []
-    _take_apart(value, parts, set())
+    _add_parts(value, parts, set())
     return hashlib.blake2b("\x1f".join(parts).encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-def _take_apart(value: Any, parts: list[str], above: set[int]) -> None:
-    """Add the parts of a value. `above` are the objects that hold it."""
+def _add_parts(value: Any, parts: list[str], containers: set[int]) -> None:
+    """Add the parts of a value. `containers` has the object ids of the values that contain it."""
     kind = cast("type[Any]", type(value))
     if kind in _ATOMS:
         parts.append(f"{kind.__name__}:{value!r}")
@@ -32,42 +35,42 @@ def _take_apart(value: Any, parts: list[str], above: set[int]) -> None:
     if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
         parts.append(f"name:{value.__module__}.{cast(Any, value).__qualname__}")
         return
-    identity = id(value)
-    if identity in above:
+    object_id = id(value)
+    if object_id in containers:
         raise InvalidUpdateError(f"A value of type {kind.__name__} contains itself, so it has no fingerprint.")
-    above.add(identity)
+    containers.add(object_id)
     parts.append(f"{kind.__module__}.{kind.__qualname__}(")
-    if kind is tuple or isinstance(value, list | tuple):
+    if isinstance(value, list | tuple):
         for item in cast(Iterable[Any], value):
-            _take_apart(item, parts, above)
+            _add_parts(item, parts, containers)
     elif isinstance(value, Mapping):
-        pairs = cast(Mapping[Any, Any], value).items()
-        parts.extend(sorted(f"{_whole(key, above)}={_whole(content, above)}" for key, content in pairs))
+        items = cast(Mapping[Any, Any], value).items()
+        parts.extend(sorted(f"{_joined(key, containers)}={_joined(item, containers)}" for key, item in items))
     elif isinstance(value, set | frozenset):
-        parts.extend(sorted(_whole(item, above) for item in cast(Iterable[Any], value)))
+        parts.extend(sorted(_joined(item, containers) for item in cast(Iterable[Any], value)))
     else:
-        _take_apart(_made_from(value), parts, above)
+        _add_parts(_constituents(value), parts, containers)
     parts.append(")")
-    above.discard(identity)
+    containers.discard(object_id)
 
 
-def _whole(value: Any, above: set[int]) -> str:
-    """Return a value as one part."""
+def _joined(value: Any, containers: set[int]) -> str:
+    """Return the parts of a value as one text."""
     parts: list[str] = []
-    _take_apart(value, parts, above)
+    _add_parts(value, parts, containers)
     return "\x1e".join(parts)
 
 
-def _made_from(value: Any) -> list[Any]:
-    """Return the parts from which a copy of an object would be made, without its address in memory."""
+def _constituents(value: Any) -> list[Any]:
+    """Return the data from which a copy of an object would be made, as `copy` and `pickle` ask for it."""
     try:
-        made = value.__reduce_ex__(4)
+        reduced = value.__reduce_ex__(4)
     except TypeError as error:
         raise InvalidUpdateError(
-            f"A value of type {type(value).__name__} cannot be told from others of its kind: {error}. "
+            f"A value of type {type(value).__name__} has no fingerprint, because it cannot be copied: {error}. "
             f"Give the policy a key_func, or pass plain data."
         ) from error
-    if isinstance(made, str):
-        return [made]
-    parts = cast(tuple[Any, ...], made)
+    if isinstance(reduced, str):
+        return [reduced]
+    parts = cast(tuple[Any, ...], reduced)
     return [*parts[:3], *(list(part) if part is not None else None for part in parts[3:5])]

@@ -1,8 +1,12 @@
 """Futures: results that another thread provides later.
 
-A method of a port returns its result, or a future of it if another thread does the work. A `Future` of
-`concurrent.futures` serves as well; a `LightFuture` has the three methods that readers need, and costs a tenth, which
-matters because each superstep of many runs waits for one. It cannot be cancelled: work that was handed over is done.
+A method of a port returns its result, or a future of it if another thread does the work. This may be a `Future` of
+`concurrent.futures`. A `LightFuture` has only the methods that its readers need and costs a tenth, which matters
+because each superstep of many runs waits for one. It cannot be cancelled: work that was handed over is always done.
+
+*Signals* make waiting hard. Python runs signal handlers on the main thread between any two instructions, and a handler
+may raise or use the same object. So nothing here holds a lock while it changes state: each waiting thread has a lock of
+its own, which another thread releases, and the methods of lists and deques that are used are atomic.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import Any, Final, Generic, Self, TypeGuard, TypeVar
 
 T = TypeVar("T")
 SIGNAL_POLL_SECONDS: Final = 0.25
-"""How often the main thread wakes while it waits, to run signal handlers that would wait with it. In seconds."""
+"""The interval at which the waiting main thread wakes to run signal handlers; see `_acquire`."""
 
 
 class LightFuture(Generic[T]):
@@ -50,7 +54,9 @@ class LightFuture(Generic[T]):
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
         """Call back once the future is done, on the thread that sets it; at once if it is. Callbacks must not raise."""
         self._callbacks.append(callback)
-        if self._done:  # only this callback: a signal handler may interrupt this thread, and call others
+        # `_end` may have run before the line above. Only this callback is called here: a signal handler may have
+        # interrupted this thread in `_call_back`, which then calls the others.
+        if self._done:
             try:
                 self._callbacks.remove(callback)
             except ValueError:  # the other thread has called it
@@ -111,10 +117,10 @@ class SafeEvent(threading.Event):
                 sleeper = sleepers[0]
             except IndexError:  # another thread sets it, too
                 return
-            with suppress(RuntimeError):  # it is awake already
-                sleeper.release()  # releasing never waits
+            with suppress(RuntimeError):  # it is already awake
+                sleeper.release()  # releasing never blocks
             with suppress(ValueError):
-                sleepers.remove(sleeper)  # last: a caller that is interrupted before this wakes it again
+                sleepers.remove(sleeper)  # last, so that an interrupted call leaves the sleeper to the next one
 
     def clear(self) -> None:
         self._is_set = False
@@ -188,10 +194,9 @@ def is_main_thread() -> bool:
 def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
     """Block until another thread releases a lock. Return False if none has after so many seconds.
 
-    Python runs signal handlers between two instructions of the main thread. If a signal arrives after the last one, but
-    before the thread has gone to sleep, or arrives at another thread, the sleep continues, and the handler waits for
-    its end. If only the handler would end it (it cancels a run, or raises KeyboardInterrupt), that is for ever, so the
-    main thread wakes now and then.
+    Python runs signal handlers between two instructions of the main thread. If a signal arrives just before the thread
+    goes to sleep, or at another thread, the handler does not run before the sleep ends. That could be never, if it is
+    the handler that would end it (it cancels a run, or raises KeyboardInterrupt). So the main thread wakes regularly.
     """
     if not is_main_thread():
         return lock.acquire(timeout=-1 if timeout is None else max(timeout, 0.0))
@@ -199,9 +204,9 @@ def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
         while not lock.acquire(timeout=SIGNAL_POLL_SECONDS):
             pass
         return True
-    ends = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout
     while not lock.acquire(timeout=min(max(timeout, 0.0), SIGNAL_POLL_SECONDS)):
-        timeout = ends - time.monotonic()
+        timeout = deadline - time.monotonic()
         if timeout <= 0:
             return False
     return True

@@ -1,7 +1,7 @@
-"""Validators for JSON Schemas, which come from users and from strangers: workflow files, MCP servers, HTTP requests.
+"""Validators for JSON Schemas from sources that need not be trusted: workflow files, MCP servers, HTTP requests.
 
-A schema is one document. A `$ref` or `$schema` that leads out of it would make the process read a file or call a host
-of the author's choice, already when the schema is checked, so it is refused.
+A schema is one document. A `$ref` or `$schema` that leads out of it is refused, because it would make the process read
+a file or call a host of the author's choice, as soon as the schema is checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class UnusableSchema(ValueError):
 def json_schema_validator(schema: Mapping[str, Any], *, extra: str) -> Any:
     """Return a validator of jsonschema-rs, which comes with `statewright[extra]`.
 
-    Raises UnusableSchema, and MissingLibrary. Neither this nor the validator reads anything but the schema.
+    Raises UnusableSchema, and MissingLibrary. Neither this function nor the validator reads anything but the schema.
     """
     with optional("Checking a JSON Schema needs", extra=extra):
         import jsonschema_rs

@@ -6,8 +6,8 @@
 * NaN and infinities become the texts `NaN`, `Infinity` and `-Infinity`, for null would lose which of them it was.
 * For display, half of a surrogate pair becomes U+FFFD, because text with it cannot be sent.
 
-`as_json` refuses what JSON cannot hold, where `to_jsonable` shows some of it. `to_strict_jsonable` is for data that
-a program reads back: it refuses a value rather than replacing it by its text.
+`as_json` refuses values that JSON cannot represent; `to_jsonable` shows them as far as possible. `to_strict_jsonable`
+is for data that a program reads back: it refuses a value rather than replacing it by its text.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ SAID_ELSEWHERE: Final = ("tool_calls", "function_call", "parsed")
 _ROLE_BY_TYPE: Final[Mapping[str, str]] = {"human": "user", "ai": "assistant", "function": "tool"}
 _CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call", "tool_use", "function_call", "input_json_delta")
 _THOUGHTS: Final = ("reasoning", "thinking", "redacted_thinking")
-_SAID: Final = ("content", "tool_calls", "invalid_tool_calls")
-"""Fields of LangChain that our message expresses too, so that a change of it has to win."""
-_NOT_KEPT: Final = ("type", "id", "name", "status", "artifact")
+_EXPRESSED: Final = ("content", "tool_calls", "invalid_tool_calls")
+"""Fields of LangChain that our message expresses too, so that a later change of our message has precedence."""
+_NOT_RECORDED: Final = ("type", "id", "name", "status", "artifact")
 AS_THEY_ARE: Final = "as_they_are"
 """In the record of our fields: fields of LangChain that need no record of their own when they are read."""
 _CALL_KEYS: Final = ("id", "name", "args", "invalid")
@@ -113,28 +113,28 @@ def read_langchain(value: Any) -> MessageForm:
 
         value = message_chunk_to_message(value)
     message = _expressed(value)
-    if not hasattr(value, "model_fields_set"):  # an object of the same shape, without the rest
+    if not hasattr(value, "model_fields_set"):  # an object of the same shape, without further fields
         return message
     own: dict[str, Any] = {}
-    facts: Mapping[str, Any] = value.response_metadata
-    if OWN in facts:
-        own = facts[OWN]
-        facts = {name: fact for name, fact in facts.items() if name != OWN}
-    bare = _fields_of(_bare(message))
-    # A field that the bare message has and the original does not is the default of its class.
-    fields = {**_fields_of(value), "response_metadata": facts}
-    kept = {
+    response_metadata: Mapping[str, Any] = value.response_metadata
+    if OWN in response_metadata:
+        own = response_metadata[OWN]
+        response_metadata = {name: item for name, item in response_metadata.items() if name != OWN}
+    converted_back = _fields_of(_basic_message(message))
+    # A field that only the message converted back has is a default of its class.
+    fields = {**_fields_of(value), "response_metadata": response_metadata}
+    record = {
         name: field
         for name, field in fields.items()
-        if name not in _NOT_KEPT and not _is_same(field, bare.get(name, _MISSING))
+        if name not in _NOT_RECORDED and not _is_same(field, converted_back.get(name, _MISSING))
     }
     if value.type not in ("human", "ai", "system", "tool"):
-        kept["type"] = value.type
+        record["type"] = value.type
     if AS_THEY_ARE in own:  # the message was ours before
         for name in own[AS_THEY_ARE]:
-            kept.pop(name, None)
-    if kept:
-        message.metadata = {**(message.metadata or {}), "provider": {KEPT: kept}}
+            record.pop(name, None)
+    if record:
+        message.metadata = {**(message.metadata or {}), "provider": {KEPT: record}}
     return _with_own(message, own, value) if own else message
 
 
@@ -179,8 +179,8 @@ def _with_own(message: MessageForm, own: Mapping[str, Any], value: Any) -> Messa
         provider: Any = recorded.get("provider")
         if isinstance(provider, Mapping) and "provider" in present:
             metadata["provider"] = {**cast("Mapping[str, Any]", provider), **present["provider"]}
-        rest = {name: value for name, value in metadata.items() if name not in own.get("without", ())}
-        message.metadata = rest if rest or "metadata" in own else None
+        remaining = {name: value for name, value in metadata.items() if name not in own.get("without", ())}
+        message.metadata = remaining if remaining or "metadata" in own else None
     return message
 
 
@@ -195,16 +195,16 @@ def _parts(content: Any) -> str | list[dict[str, Any]]:
 
 
 def calls_of(answer: Any) -> list[CallForm]:
-    """Return the calls of an answer: those in order, then those whose arguments are not a JSON object."""
-    good = [
+    """Return the calls of an answer: the valid ones, then those whose arguments are not a JSON object."""
+    valid = [
         read_call(call.get("id") or "", call["name"], call["args"])
         for call in getattr(answer, "tool_calls", None) or ()
     ]
-    bad = [
+    invalid = [
         CallForm(call.get("id") or "", call.get("name") or "", {}, call.get("args") or "")
         for call in getattr(answer, "invalid_tool_calls", None) or ()
     ]
-    return good + bad
+    return valid + invalid
 
 
 def reasoning_of(answer: Any) -> str:
@@ -218,7 +218,7 @@ def text_of(answer: Any) -> str:
 
 
 def content_of(answer: Any) -> str | list[dict[str, Any]]:
-    """Return text where there is nothing else; otherwise all parts that are neither reasoning nor calls."""
+    """Return the text if all parts are text; otherwise the parts that are neither reasoning nor calls."""
     if isinstance(answer.content, str) and not hasattr(answer, "content_blocks"):
         return answer.content
     parts = [_part(block) for block in _blocks(answer) if _kind(block) not in (*_CALLS, *_THOUGHTS)]
@@ -266,37 +266,37 @@ def write_removal(message_id: str) -> Any:
 
 def _restored(message: MessageForm) -> Any:
     """Return the message of LangChain, with the fields that were recorded when it was converted."""
-    kept = _kept(message)
-    bare = _bare(message)
-    if not kept:
-        return bare
-    whole = _built(bare, kept)
-    said = _expressed(whole)
+    record = _record_of(message)
+    basic = _basic_message(message)
+    if not record:
+        return basic
+    restored = _with_record(basic, record)
+    form = _expressed(restored)
     reasoning = (message.metadata or {}).get("reasoning")
-    if (said.text, said.tool_calls) == (message.text, message.tool_calls) and (
-        said.content == message.content and (said.metadata or {}).get("reasoning") == reasoning
+    if (form.text, form.tool_calls) == (message.text, message.tool_calls) and (
+        form.content == message.content and (form.metadata or {}).get("reasoning") == reasoning
     ):
-        return whole
-    return _built(bare, changed_since(kept))
+        return restored
+    return _with_record(basic, _without_expressed(record))
 
 
-def changed_since(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the recorded fields that hold for a message whose content or calls were changed."""
-    rest = {name: value for name, value in kept.items() if name not in _SAID}
-    if "additional_kwargs" in rest:
+def _without_expressed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the recorded fields that are valid for a message whose content or calls were changed."""
+    fields = {name: value for name, value in record.items() if name not in _EXPRESSED}
+    if "additional_kwargs" in fields:
         repeats = (*SAID_ELSEWHERE, "reasoning_content")
-        extra = {name: value for name, value in rest["additional_kwargs"].items() if name not in repeats}
-        rest["additional_kwargs"] = extra
-    return rest
+        extra = {name: value for name, value in fields["additional_kwargs"].items() if name not in repeats}
+        fields["additional_kwargs"] = extra
+    return fields
 
 
-def _kept(message: MessageForm) -> Mapping[str, Any]:
+def _record_of(message: MessageForm) -> Mapping[str, Any]:
     provider: Any = (message.metadata or {}).get("provider")
-    kept: Any = cast("Mapping[str, Any]", provider).get(KEPT) if isinstance(provider, Mapping) else None
-    return cast("Mapping[str, Any]", kept) if isinstance(kept, Mapping) else {}
+    record: Any = cast("Mapping[str, Any]", provider).get(KEPT) if isinstance(provider, Mapping) else None
+    return cast("Mapping[str, Any]", record) if isinstance(record, Mapping) else {}
 
 
-def _bare(message: MessageForm) -> Any:
+def _basic_message(message: MessageForm) -> Any:
     """Return the message of LangChain as far as its fields express ours."""
     from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -304,11 +304,11 @@ def _bare(message: MessageForm) -> Any:
     common: dict[str, Any] = {"content": message.content, "id": message.id, "name": message.name}
     match message.role:
         case "assistant":
-            good, bad = _written_calls(message.tool_calls)
+            valid, invalid = _langchain_calls(message.tool_calls)
             thoughts = metadata.get("reasoning")
             if isinstance(thoughts, str):
                 common["additional_kwargs"] = {"reasoning_content": thoughts}
-            return AIMessage(**common, tool_calls=good, invalid_tool_calls=bad)
+            return AIMessage(**common, tool_calls=valid, invalid_tool_calls=invalid)
         case "tool":
             status = "error" if metadata.get("status") == "error" else "success"
             call_id = message.tool_call_id or ""
@@ -317,38 +317,38 @@ def _bare(message: MessageForm) -> Any:
             return SystemMessage(**common)
         case "user":
             return HumanMessage(**common)
-        case other:
-            return ChatMessage(**common, role=other)
+        case role:
+            return ChatMessage(**common, role=role)
 
 
-def _written_calls(calls: Iterable[CallForm]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the calls as LangChain writes them: those in order, and those whose arguments are not a JSON object."""
-    good: list[dict[str, Any]] = []
-    bad: list[dict[str, Any]] = []
+def _langchain_calls(calls: Iterable[CallForm]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return calls in the form of LangChain: the valid ones, and those whose arguments are not a JSON object."""
+    valid: list[dict[str, Any]] = []
+    invalid: list[dict[str, Any]] = []
     for call in calls:
+        form: dict[str, Any] = {"name": call.name, "args": call.arguments, "id": call.id}
         if call.invalid is None:
-            good.append({"name": call.name, "args": call.arguments, "id": call.id, "type": "tool_call"})
+            valid.append({**form, "type": "tool_call"})
         else:
-            wrong = {"name": call.name, "args": call.invalid, "id": call.id, "error": None}
-            bad.append({**wrong, "type": "invalid_tool_call"})
-    return good, bad
+            invalid.append({**form, "args": call.invalid, "error": None, "type": "invalid_tool_call"})
+    return valid, invalid
 
 
-def _built(bare: Any, kept: Mapping[str, Any]) -> Any:
-    """Return the bare message with recorded fields, which may make it one of another class."""
+def _with_record(basic: Any, record: Mapping[str, Any]) -> Any:
+    """Return a basic message with recorded fields, which may require another class."""
     from langchain_core.messages import ChatMessage, FunctionMessage
 
     classes: dict[str, Any] = {"chat": ChatMessage, "function": FunctionMessage}
-    fields = {name: value for name, value in kept.items() if name != "type"}
-    kind = classes.get(kept.get("type", ""))
+    fields = {name: value for name, value in record.items() if name != "type"}
+    kind = classes.get(record.get("type", ""))
     if kind is None:
-        return bare.model_copy(update=fields)  # unvalidated: validators would read calls out of the rest
-    common = {"content": bare.content, "id": bare.id, "name": bare.name}
+        return basic.model_copy(update=fields)  # unvalidated: validators would derive calls from other fields
+    common = {"content": basic.content, "id": basic.id, "name": basic.name}
     return kind(**{**common, **fields})
 
 
 def _unexpressed(message: MessageForm, back: MessageForm) -> dict[str, Any]:
-    """Return the fields of a message in which the one that was converted there and back differs."""
+    """Return the fields of a message that are lost by converting it to LangChain and back, which gave `back`."""
     own: dict[str, Any] = {}
     if message.role != back.role:
         own |= {"role": message.role, AS_THEY_ARE: ["type", "role"]}
@@ -358,27 +358,27 @@ def _unexpressed(message: MessageForm, back: MessageForm) -> dict[str, Any]:
         own["tool_call_id"] = message.tool_call_id
     if message.tool_calls != back.tool_calls:
         own["tool_calls"] = [dict(zip(_CALL_KEYS, call, strict=True)) for call in message.tool_calls]
-    metadata, returned = _without_kept(message.metadata or {}), _without_kept(back.metadata or {})
-    more = {name: value for name, value in metadata.items() if not _is_same(value, returned.get(name, _MISSING))}
-    if more or (message.metadata is not None and not metadata and not _kept(message)):
-        own["metadata"] = more
-    if missing := [name for name in returned if name not in metadata]:
-        own["without"] = missing
+    metadata, returned = _without_record(message.metadata or {}), _without_record(back.metadata or {})
+    lost = {name: value for name, value in metadata.items() if not _is_same(value, returned.get(name, _MISSING))}
+    if lost or (message.metadata is not None and not metadata and not _record_of(message)):
+        own["metadata"] = lost
+    if added := [name for name in returned if name not in metadata]:
+        own["without"] = added
     return own
 
 
-def _without_kept(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _without_record(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata without the record of LangChain's fields."""
     provider = metadata.get("provider")
     if not isinstance(provider, Mapping) or KEPT not in provider:
         return dict(metadata)
-    others = {name: value for name, value in cast("Mapping[str, Any]", provider).items() if name != KEPT}
-    rest = {name: value for name, value in metadata.items() if name != "provider"}
-    return {**rest, "provider": others} if others else rest
+    provider_items = {name: value for name, value in cast("Mapping[str, Any]", provider).items() if name != KEPT}
+    items = {name: value for name, value in metadata.items() if name != "provider"}
+    return {**items, "provider": provider_items} if provider_items else items
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
-    """Return the fields of a message of LangChain, those that its class does not declare included."""
+    """Return the fields of a message of LangChain, including those that its class does not declare."""
     return dict(value)
 
 

@@ -48,5 +48,5 @@ def _to_langchain(value: object) -> Any:
 
 
 def calls_of(answer: Any) -> list[ToolCall]:
-    """Return the calls of an answer: those in order, then those whose arguments are not a JSON object."""
+    """Return the calls of an answer: the valid ones, then those whose arguments are not a JSON object."""
     return [ToolCall(*call) for call in langchain_forms.calls_of(answer)]

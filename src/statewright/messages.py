@@ -130,7 +130,7 @@ class Message:
 
 
 def copied(message: Message) -> Message:
-    """Return a copy of a message, which may be changed. Four times as fast as `dataclasses.replace`."""
+    """Return a copy of a message, for the caller to change. Four times as fast as `dataclasses.replace`."""
     if type(message) is not Message:
         return replace(message)
     return Message(

@@ -1,7 +1,7 @@
 """Problems of documents, from the errors of pydantic.
 
 Pydantic validates definitions of workflows and project files. Each of its errors becomes a problem in the terms of the
-author: where it is in the document, what is expected there, what was found, and which key was probably meant.
+author: the position in the document, the expected and the actual value, and the key that was probably meant.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ _KINDS: Final = {
 }
 
 
-# -- what models say about their fields
+# -- annotations of fields
 
 
-def unexpected(what: str) -> PydanticCustomError:
-    """Return the error of a value that is not what is expected, such as `a list of strings`."""
-    return PydanticCustomError("expected", "{expected}", {"expected": what})
+def unexpected(expected: str) -> PydanticCustomError:
+    """Return the error for a value other than the expected one, which is described: `a list of strings`."""
+    return PydanticCustomError("expected", "{expected}", {"expected": expected})
 
 
-def expects(what: str) -> WrapValidator:
+def expects(expected: str) -> WrapValidator:
     """Return a validator that describes all requirements of a value in one message: `a number above 0`."""
 
     def validate(value: Any, handler: Callable[[Any], Any]) -> Any:
         try:
             return handler(value)
         except ValidationError:
-            raise unexpected(what) from None
+            raise unexpected(expected) from None
 
     return WrapValidator(validate)
 
@@ -95,7 +95,7 @@ def problems_from(
     """Yield the problems of a document, or of its part at the path `within`.
 
     `mark` returns the line and column of a path. A validator may raise ValueError with a message and a suggestion.
-    Values for whose path `is_secret` is true are never quoted.
+    Values at paths for which `is_secret` returns True are never quoted.
     """
     for details in cast("list[Any]", error.errors(include_url=False)):
         match = _locate(model, details["loc"])
@@ -160,9 +160,9 @@ class _Match(NamedTuple):
     path: DocumentPath
     """The location without the tags of unions, which are not part of the document."""
     container: list[type[Any]]
-    """The types that the value at the last key may belong to."""
+    """The possible types of the container of the value."""
     kinds: list[type[Any]]
-    """The types of the value itself."""
+    """The possible types of the value itself."""
 
 
 def _locate(model: type[Any], location: DocumentPath) -> _Match:
@@ -204,7 +204,7 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
 
 
 def _tags(kinds: Iterable[type[Any]], key: str | None = None) -> list[str]:
-    """Return the values by which models of a union differ."""
+    """Return the values of literal fields, or of one of them, which distinguish the models of a union."""
     return [
         tag
         for kind in kinds

@@ -18,7 +18,7 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200
 
 
 def plain(text: str) -> str:
-    """Return text without control characters; of a line that was overwritten, the last version stays."""
+    """Return text without control characters. Of a line that was overwritten, the last version is kept."""
     if "\x1b" in text:
         text = _SEQUENCE.sub("", text)
     if "\r" in text:
@@ -44,9 +44,9 @@ def last_written(line: str) -> str:
 
 
 def cut(line: str, most: int) -> str:
-    """Shorten a line by removing its middle: the start says what it is, the end how it ended."""
+    """Shorten a line by removing part of its middle. Of `most` characters, a quarter are from the end."""
     if len(line) <= most:
         return line
-    told = f" ...({len(line) - most} characters left out)... "
+    omission = f" ...({len(line) - most} characters left out)... "
     tail = most // 4
-    return f"{line[: most - tail]}{told}{line[len(line) - tail :]}"
+    return f"{line[: most - tail]}{omission}{line[len(line) - tail :]}"

@@ -142,7 +142,7 @@ def test_a_full_database_keeps_the_last_commit(saver: SqliteSaver, durability: s
     world.begin(3)
     pages = limited(saver, 1)
     limited(saver, pages + 20)
-    with pytest.raises(StorageFull, match=r"no room left for .*runs\.db.*Nothing of this write was kept. Make room"):
+    with pytest.raises(StorageFull, match=r"no room left for .*runs\.db.*Nothing was written. Make room"):
         world.app.invoke({"goal": 100}, thread_id="1", durability=durability)
     reached = world.saved()
     assert 3 <= reached < 100
@@ -311,7 +311,7 @@ def test_a_locked_file_is_waited_for_and_then_reported(
         world = World(saver)
         world.begin(3)
         with locked(path):
-            with pytest.raises(StorageLocked, match=r"Another process has .*runs\.db locked.*Nothing of this write"):
+            with pytest.raises(StorageLocked, match=r"Another process has .*runs\.db locked.*Nothing was written"):
                 world.app.invoke({"goal": 5}, thread_id="1", durability=durability)
             assert world.saved() == 3  # who reads does not wait for who writes
         assert world.app.invoke({"goal": 5}, thread_id="1")["n"] == 5

@@ -103,7 +103,7 @@ def test_a_thread_of_runs_of_two_workspaces_goes_to_that_of_the_first_and_the_lo
         assert "shared" in names(SqliteSaver(database, workspace=workspace)) - names(SqliteSaver(database))
     [record] = caplog.records
     assert "'shared'" in record.getMessage()
-    assert f"belongs to workspace {workspace!r} now" in record.getMessage()
+    assert f"now belongs to workspace {workspace!r}" in record.getMessage()
     assert "default" in record.getMessage()
     caplog.clear()
     SqliteDatabase(path).close()

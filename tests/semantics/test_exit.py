@@ -290,5 +290,5 @@ def _next(driver: Any, app: Any) -> Any:
     """What comes of going on: whoever crashed has let go of the thread by now."""
     lease = app.checkpointer.lease("t")
     if lease is not None:
-        app.checkpointer._threads["t"].hold = None
+        app.checkpointer._threads["t"].owner = None
     return driver.invoke(app, None, THREAD, durability="exit")

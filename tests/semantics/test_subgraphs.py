@@ -489,7 +489,7 @@ def test_the_commit_that_consumes_a_task_removes_the_namespaces_of_its_calls(dri
     (start,) = app.get_state_history(thread_id="1", filter={"source": "input"})
     for task in start.tasks:
         assert saver.load("1", namespace=f"{task.name}:{task.id}") is None
-    assert {space for space in saver._threads["1"].saved} == {""}  # noqa: C416
+    assert {space for space in saver._threads["1"].commits} == {""}  # noqa: C416
 
 
 def test_a_subgraph_with_memory_none_saves_nothing_and_starts_again(driver: Any, runs: list[str]) -> None:
@@ -762,7 +762,7 @@ def test_4_5_calls_go_with_the_task_that_made_them_unless_they_are_kept(driver: 
         saver = InMemorySaver()
         app = holding(child).compile(saver, keep_calls=keep)
         driver.invoke(app, {"x": 1}, thread_id="1")
-        assert len([space for space in saver._threads["1"].saved if space]) == kept
+        assert len([space for space in saver._threads["1"].commits if space]) == kept
 
 
 # -- the states of subgraphs

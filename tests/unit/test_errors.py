@@ -206,7 +206,7 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (CircuitOpen("Node 'a'", 5, 30), ["Node 'a'", "5 times", "30 s", "try again later"]),
     (NonDeterminismError("a", "pay", 1), ["'a'", "'pay'", "call 2", "other arguments"]),
     (QuestionMismatch("a", "kind", "'Ship?'", "a timer"), ["'a'", "(kind)", "'Ship?'", "a timer", "not used", "key="]),
-    (NodeCancelledError("a", asyncio.CancelledError()), ["'a'", "nobody cancelled it", "Catch it there"]),
+    (NodeCancelledError("a", asyncio.CancelledError()), ["'a'", "although it was not cancelled", "Catch it there"]),
     (
         InvalidResume("There is no question 'x'.", open_ids=["1", "2"]),
         ["There is no question 'x'.", "Open questions: 1, 2."],
@@ -251,11 +251,11 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     ),
     (
         RecordPresent("workflow_runs", [("thread_id", "=", "t")]),
-        ["a record of workflow_runs", "thread_id = 't'", "must be none", "Look again"],
+        ["A record of workflow_runs", "thread_id = 't'", "exists, and must not", "Read it again"],
     ),
     (
         DuplicateRecord("schedules", ("workspace_id", "name"), ("w", "nightly")),
-        ["schedules", "name 'nightly'", "already", "Choose another"],
+        ["schedules", "name 'nightly'", "already", "Choose another value"],
     ),
     (InvalidRequest("page 0 cannot be: give a page from 1."), ["page 0", "give"]),
     (Unauthorized("The key is not known. Send a valid one."), ["key", "Send"]),
@@ -287,9 +287,9 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (CheckpointConflict("t", None, "2"), ["none was read"]),
     (CheckpointConflict("t", "1", None), ["is at checkpoint none"]),
     (ThreadBusy("t", "run-1", AT), ["'t'", "'run-1'", str(AT), "on_busy='enqueue'"]),
-    (LeaseLost("t", "run-1", "run-2"), ["'run-1'", "'t'", "run 'run-2' has taken it over", "refused"]),
+    (LeaseLost("t", "run-1", "run-2"), ["'run-1'", "'t'", "run 'run-2' has taken it over", "Nothing was written"]),
     (LeaseLost("t", "run-1", None), ["no run does"]),
-    (CheckpointConflict("t", "2", "2"), ["was worked on by another caller after checkpoint 2 was read"]),
+    (CheckpointConflict("t", "2", "2"), ["was claimed or written to by another caller after checkpoint 2 was read"]),
     (JournalConflict("t1", "pay", 0), ["'pay'", "call 1", "t1", "Run the task again"]),
     (NamespaceBusy("a:1", "a"), ["'a'", "'a:1'", "call_key", "memory='call'"]),
 ]
@@ -420,7 +420,7 @@ def test_a_suggestion_lists_what_there_is(known: list[str], said: str) -> None:
 
 @pytest.mark.parametrize(("former", "present"), errors.FORMER_NAMES.items())
 def test_a_former_name_is_the_present_error_with_a_warning(former: str, present: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"{former} is named {present} now"):
+    with pytest.warns(DeprecationWarning, match=f"{former} has been renamed to {present}"):
         assert getattr(errors, former) is getattr(errors, present)
 
 

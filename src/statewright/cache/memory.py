@@ -11,30 +11,32 @@ from statewright.clock import Clock, SystemClock
 
 
 class InMemoryCache:
-    """Keeps results in a dict; safe to use from several threads. The oldest goes when there are too many."""
+    """Keeps results in a dict; safe to use from several threads. Above `max_size`, the oldest are removed."""
 
     def __init__(self, *, max_size: int = 10_000, clock: Clock | None = None) -> None:
         self._max_size = max_size
         self._clock = clock or SystemClock()
-        self._kept: dict[CacheKey, tuple[Any, float | None]] = {}
+        self._results: dict[CacheKey, tuple[Any, float | None]] = {}
+        """Results and their expiry, the oldest first."""
         self._lock = threading.Lock()
 
     def get(self, key: CacheKey) -> Any:
         with self._lock:
-            value, until = self._kept.get(key, (None, None))
+            value, until = self._results.get(key, (None, None))
             if until is not None and self._clock.monotonic() >= until:
-                del self._kept[key]
+                del self._results[key]
                 return None
         return value
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> None:
         with self._lock:
-            self._kept.pop(key, None)  # so that what was written last stands last
-            self._kept[key] = (value, None if ttl is None else self._clock.monotonic() + ttl)
-            while len(self._kept) > self._max_size:
-                del self._kept[next(iter(self._kept))]
+            self._results.pop(key, None)  # so that the result becomes the last one
+            self._results[key] = (value, None if ttl is None else self._clock.monotonic() + ttl)
+            while len(self._results) > self._max_size:
+                del self._results[next(iter(self._results))]
 
     def clear(self, nodes: Sequence[str] | None = None) -> None:
         with self._lock:
-            kept = {} if nodes is None else {k: v for k, v in self._kept.items() if k.node not in nodes}
-            self._kept = kept
+            self._results = (
+                {} if nodes is None else {key: value for key, value in self._results.items() if key.node not in nodes}
+            )

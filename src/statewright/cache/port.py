@@ -17,7 +17,7 @@ class CacheKey(NamedTuple):
     node: str
     """The graph, the node, and the version of its code."""
     input: str
-    """A digest of what the node was given."""
+    """A digest of the input of the node."""
 
 
 @runtime_checkable
@@ -29,9 +29,9 @@ class Cache(Protocol):
         ...
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> MaybeFuture[None]:
-        """Keep a value, for `ttl` seconds if given."""
+        """Store a value, for `ttl` seconds if it is given."""
         ...
 
     def clear(self, nodes: Sequence[str] | None = None) -> MaybeFuture[None]:
-        """Forget everything, or what is kept for some nodes."""
+        """Remove all results, or those of some nodes."""
         ...

@@ -11,6 +11,7 @@ from statewright.checkpoint.holders import (
     run_of,
     short_owner,
 )
+from statewright.checkpoint.lease import Lease, LeaseRequest
 from statewright.checkpoint.memory import InMemorySaver
 from statewright.checkpoint.model import (
     NO_ARG,
@@ -24,8 +25,6 @@ from statewright.checkpoint.model import (
     Joins,
     JournalEntry,
     JournalKey,
-    Lease,
-    LeaseRequest,
     Pending,
     SavedCheckpoint,
     Source,

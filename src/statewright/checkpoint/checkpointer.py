@@ -1,7 +1,7 @@
 """The port of savers, which keep the checkpoints of threads.
 
-A method returns its answer, or a promise or `Future` of it: the sync driver asks for the result, the async driver
-awaits it. So there is one saver object for both, and no second set of method names.
+A method returns its result, or a future of it (`futures.MaybeFuture`): the sync driver waits for it, the async driver
+awaits it. So one saver object serves both, without a second set of method names.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from statewright.checkpoint.model import BranchKey, Commit, Lease, LeaseRequest, Pending, SavedCheckpoint
+from statewright.checkpoint.lease import Lease, LeaseRequest
+from statewright.checkpoint.model import BranchKey, Commit, Pending, SavedCheckpoint
 from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
 from statewright.events import Event, Log
 from statewright.futures import MaybeFuture
@@ -17,7 +18,7 @@ from statewright.ids import CheckpointId
 
 
 def check_value(saver: object, value: Any) -> None:
-    """Raise SerdeError if a saver says that it cannot store a value. One without a method `check_value` takes any."""
+    """Raise SerdeError if a saver cannot store a value. A saver without a method `check_value` stores any."""
     check = getattr(saver, "check_value", None)
     if check is not None:
         check(value)
@@ -39,15 +40,15 @@ class Checkpointer(Protocol):
         ...
 
     def allow(self, types: Iterable[type]) -> None:
-        """Be told that values of these classes will be saved, and may be read: those that a state's schema names."""
+        """Permit values of these classes to be saved and read: those that the schema of a state names."""
         ...
 
     def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
-        """Save a superstep and move the head, whole or not at all.
+        """Save a superstep and move the head, atomically.
 
-        `also` are writes that other views of the same database have made ready; they share the fate of the commit.
-        Raises CheckpointConflict if the head moved, for its hold what `save_results` raises, SerdeError for what
-        cannot be stored; saves nothing then.
+        `also` are prepared writes of other views of the same database; they are saved with the commit or not at all.
+        Raises CheckpointConflict if the head has moved, ThreadBusy or LeaseLost like `save_results`, and SerdeError
+        for a value that cannot be stored; saves nothing then.
         """
         ...
 
@@ -61,7 +62,7 @@ class Checkpointer(Protocol):
         log: Log | None = None,
         also: Sequence[Any] = (),
     ) -> MaybeFuture[None]:
-        """Add to what is known about the frontier of a checkpoint, and to the log of the run; `also` as in `commit`.
+        """Add results to the frontier of a checkpoint, and entries to the log of the run; `also` is as in `commit`.
 
         Raises ThreadBusy if `hold` claims a thread that another run holds, LeaseLost if the hold is lost; saves nothing
         then.
@@ -71,11 +72,11 @@ class Checkpointer(Protocol):
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
     ) -> MaybeFuture[Sequence[Event]]:
-        """Return the log of a thread, its runs in the order of their starts; or of one run, after the entry `after`."""
+        """Return the log of a thread, its runs in the order of their starts; or of one run, after a number."""
         ...
 
     def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
-        """Prolong a hold, or let go; the lease. Raises like `save_results`."""
+        """Claim or extend the lease on a thread, or release it. Return the lease. Raises like `save_results`."""
         ...
 
     def lease(self, thread_id: str) -> MaybeFuture[Lease | None]:
@@ -83,7 +84,7 @@ class Checkpointer(Protocol):
         ...
 
     def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
-        """Leave a request for the holder of a thread. Return the lease; None if there is none."""
+        """Leave a request, `interrupt` or `rollback`, for the holder of a thread. Return the lease, if there is one."""
         ...
 
     def history(
@@ -95,7 +96,10 @@ class Checkpointer(Protocol):
         before: CheckpointId | None = None,
         limit: int | None = None,
     ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
-        """Saved checkpoints, the newest first: of one branch with its ancestors, or of all of the thread."""
+        """Return saved checkpoints, the newest first: of one branch with its ancestors, or of all branches.
+
+        Raises CheckpointNotFound if `before` is not among them.
+        """
         ...
 
     def branches(self, thread_id: str, *, namespace: str = "") -> MaybeFuture[Sequence[str]]:
@@ -111,19 +115,19 @@ class Checkpointer(Protocol):
         ...
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:
-        """Forget old checkpoints, of one thread or of all; what that was, or would be with `dry_run`.
+        """Delete old checkpoints, of one thread or of all, and return their number; with `dry_run` only count them.
 
-        What stays can be loaded as before: forks of what goes are kept whole. Logs stay too.
+        The remaining checkpoints can be loaded as before, also those that forked from a deleted one. Logs remain.
         """
         ...
 
     def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
-        """Copy a thread with everything that it has. Raises CheckpointConflict if `to` exists."""
+        """Copy a thread with its branches and logs. Raises CheckpointNotFound, or CheckpointConflict if `to` exists."""
         ...
 
     def delete_thread(self, thread_id: str, *, also: Sequence[Any] = ()) -> MaybeFuture[None]:
         """Delete a thread if there is one. `also` is as in `commit`, and written in either case.
 
-        Raises what a write in `also` raises, and deletes nothing then.
+        Raises the error of a write in `also`, and deletes nothing then.
         """
         ...

@@ -29,13 +29,13 @@ Entries = Sequence[tuple[int, str, bytes]]
 class Encoder:
     """Encodes commits and results. Each method raises SerdeError with the path to a value that cannot be stored."""
 
-    def __init__(self, serde: Serde, seal: Callable[[bytes], bytes] | None = None) -> None:
-        """Use `seal`, if given, to encrypt all bytes."""
+    def __init__(self, serde: Serde, encrypt: Callable[[bytes], bytes] | None = None) -> None:
+        """Use `encrypt`, if it is not None, on all bytes."""
         self.serde = serde
-        self._seal = seal
+        self._encrypt = encrypt
 
     def control(self, commit: Commit) -> bytes:
-        """Return all about the checkpoint of a commit except its values."""
+        """Return all data of the checkpoint of a commit except its values."""
         return self._encode(plain_control(commit), "checkpoint")
 
     def changes(self, commit: Commit, deltas: Mapping[str, Any] | None) -> bytes | None:
@@ -46,11 +46,11 @@ class Encoder:
             changes = {**changes, REPORTED: reported}
         return self._encode(changes, "values") if changes else None
 
-    def whole(self, commit: Commit, before: Iterable[str]) -> bytes | None:
-        """Return all values of a commit as changes that remove the fields `before`, which are those of its parent."""
+    def all_values(self, commit: Commit, parent_fields: Iterable[str]) -> bytes | None:
+        """Return all values of a commit as changes, which also remove the other fields of its parent."""
         checkpoint = commit.checkpoint
         reported = {REPORTED: [[name, update] for name, update in checkpoint.reported]} if checkpoint.reported else {}
-        changes = {**dict.fromkeys(before, MISSING), **checkpoint.values, **reported}
+        changes = {**dict.fromkeys(parent_fields, MISSING), **checkpoint.values, **reported}
         return self._encode(changes, "values") if changes else None
 
     def entries(self, pending: Pending | None) -> Entries:
@@ -60,12 +60,12 @@ class Encoder:
         try:
             return [(kind, key, self._encode(plain, key)) for kind, key, plain in plain_pending(pending, self.serde)]
         except SerdeError:
-            for path, value in _values_of(pending):  # raises with a path in the user's terms
+            for path, value in _values_of(pending):  # to raise it again with a path in the user's terms
                 self.serde.encode(value, path)
             raise
 
     def log_beside(self, log: Log, commit: Commit) -> bytes | None:
-        """Return the addition of a commit to the log of its own run and time; None if it is another log."""
+        """Return the log entries of a commit without their run and time; None if these are not those of the commit."""
         if log.run_id != commit.run_id or log.at != commit.created_at:
             return None
         return self._encode(plain_entries(log, commit.checkpoint.step), "event")
@@ -90,7 +90,7 @@ class Encoder:
 
     def _encode(self, value: Any, path: str) -> bytes:
         encoded = self.serde.encode(value, path)
-        return encoded if self._seal is None else self._seal(encoded)
+        return encoded if self._encrypt is None else self._encrypt(encoded)
 
 
 def _values_of(pending: Pending) -> Iterator[tuple[str, Any]]:
@@ -100,7 +100,7 @@ def _values_of(pending: Pending) -> Iterator[tuple[str, Any]]:
         for name, update in writes.items() if isinstance(writes, dict) else writes:
             yield f"the update of {result.task.node!r}: {name}", update
         for target in result.targets:
-            yield f"where {result.task.node!r} leads", target
+            yield f"a target of {result.task.node!r}", target
     for question in chain(*pending.interrupts.values(), *pending.settled.values()):
         yield "the value of a question", question.value
     for interrupt_id, answer in pending.answers.items():

@@ -1,7 +1,7 @@
 """Checkpoints and results as lists, numbers and text: the plain data that savers outside memory store.
 
-Ids that derive from the checkpoint itself are left out, and so are empty parts at the end, because a thread of many
-small supersteps consists mostly of this data.
+Ids that can be derived from the checkpoint are omitted, and so are empty parts at the end, because a thread of many
+small supersteps consists mostly of this data. `plain_x` converts a value to plain data, `made_x` reverses it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def instant_of(count: int) -> datetime:
 
 
 class Control(NamedTuple):
-    """All about a checkpoint except its values."""
+    """All data of a checkpoint except its values."""
 
     created_at: datetime
     step: int
@@ -63,50 +63,48 @@ class Control(NamedTuple):
     held: tuple[DeferredTask, ...]
     joins: Joins
     graph_version: str | None
-    id: str | None
-    """The id, if it is not 32 hexadecimal digits."""
+    id: str
 
 
 def plain_control(commit: Commit) -> list[Any]:
-    """Return all about the checkpoint of a commit except its values."""
-    checkpoint, own = commit.checkpoint, commit.checkpoint.id
-    metadata = commit.metadata
+    """Return all data of the checkpoint of a commit except its values."""
+    checkpoint, checkpoint_id, metadata = commit.checkpoint, commit.checkpoint.id, commit.metadata
     plain = [
         microseconds(commit.created_at),
         checkpoint.step,
         SOURCES.index(commit.source),
         metadata.get("nodes", ()),
-        [plain_task(task, own, index) for index, task in enumerate(checkpoint.frontier)],
+        [plain_task(task, checkpoint_id, index) for index, task in enumerate(checkpoint.frontier)],
     ]
-    more: dict[str, Any] = {}
+    optional: dict[str, Any] = {}
     if checkpoint.held:
-        more["held"] = [_plain_held(held, own) for held in checkpoint.held]
+        optional["held"] = [_plain_held(held, checkpoint_id) for held in checkpoint.held]
     if checkpoint.joins:
-        more["joins"] = {key: sorted(arrived) for key, arrived in checkpoint.joins.items()}
+        optional["joins"] = {key: sorted(sources) for key, sources in checkpoint.joins.items()}
     if commit.graph_version is not None:
-        more["version"] = commit.graph_version
+        optional["version"] = commit.graph_version
     if len(metadata) > ("nodes" in metadata):
-        more["metadata"] = {key: value for key, value in metadata.items() if key != "nodes"}
-    if key_of(own).hex() != own:
-        more["id"] = own
-    return [*plain, more] if more else plain
+        optional["metadata"] = {key: value for key, value in metadata.items() if key != "nodes"}
+    if key_of(checkpoint_id).hex() != checkpoint_id:
+        optional["id"] = checkpoint_id
+    return [*plain, optional] if optional else plain
 
 
-def made_control(plain: Sequence[Any], own: str | None) -> Control:
-    """Reverse `plain_control` for the checkpoint with the id `own`, unless the id is stored in another form."""
+def made_control(plain: Sequence[Any], key: str) -> Control:
+    """Reverse `plain_control`. `key` is the key of the checkpoint in hexadecimal digits, and its id by default."""
     created_at, step, source, nodes, frontier = plain[:5]
-    more: dict[str, Any] = plain[5] if len(plain) > 5 else {}
-    checkpoint_id: str = more.get("id") or own or ""
-    joins = {key: frozenset(cast("list[str]", arrived)) for key, arrived in more.get("joins", {}).items()}
+    optional: dict[str, Any] = plain[5] if len(plain) > 5 else {}
+    checkpoint_id: str = optional.get("id") or key
+    joins = {name: frozenset(cast("list[str]", sources)) for name, sources in optional.get("joins", {}).items()}
     return Control(
         created_at=instant_of(created_at),
         step=step,
         source=SOURCES[source],
-        metadata={"nodes": nodes, **more.get("metadata", {})},
+        metadata={"nodes": nodes, **optional.get("metadata", {})},
         frontier=tuple(made_task(task, checkpoint_id, index) for index, task in enumerate(frontier)),
-        held=tuple(_made_held(held, checkpoint_id) for held in more.get("held", ())),
+        held=tuple(_made_held(held, checkpoint_id) for held in optional.get("held", ())),
         joins=joins or NO_JOINS,
-        graph_version=more.get("version"),
+        graph_version=optional.get("version"),
         id=checkpoint_id,
     )
 
@@ -117,7 +115,7 @@ def key_of(checkpoint_id: str) -> bytes:
         key = bytes.fromhex(checkpoint_id)
     except ValueError:
         key = b""
-    if len(key) == 16 and key.hex() == checkpoint_id:  # uppercase letters make another id
+    if len(key) == 16 and key.hex() == checkpoint_id:  # an id with uppercase letters differs, so it is hashed
         return key
     from hashlib import blake2b
 
@@ -127,12 +125,12 @@ def key_of(checkpoint_id: str) -> bytes:
 # -- tasks
 
 
-def plain_task(task: Task, own: str, index: int) -> Any:
-    """Return a task; only its node if it reads the state and is at this index of the frontier of `own`."""
-    own_origin = task.origin == own
-    if own_origin and task.position == index and task.arg is NO_ARG:
+def plain_task(task: Task, checkpoint_id: str, index: int) -> Any:
+    """Return a task of a checkpoint; only its node if it reads the state and was created at this index of it."""
+    is_new = task.origin == checkpoint_id
+    if is_new and task.position == index and task.arg is NO_ARG:
         return task.node
-    plain: list[Any] = [task.node, task.position, None if own_origin else short_id(task.origin)]
+    plain: list[Any] = [task.node, task.position, None if is_new else short_id(task.origin)]
     if task.arg is not NO_ARG:
         plain.append([task.arg])
     if type(task) is TimedTask:
@@ -141,25 +139,25 @@ def plain_task(task: Task, own: str, index: int) -> Any:
     return plain
 
 
-def made_task(plain: Any, own: str, index: int) -> Task:
+def made_task(plain: Any, checkpoint_id: str, index: int) -> Task:
     """Reverse `plain_task`."""
     if isinstance(plain, str):
-        return Task(plain, NO_ARG, own, index)
+        return Task(plain, NO_ARG, checkpoint_id, index)
     parts: tuple[Any, ...] = (*plain, None, None)
-    node, position, origin, arg, timeout = parts[:5]
-    source = own if origin is None else whole_id(origin)
-    argument = NO_ARG if arg is None else arg[0]
+    node, position, stored_origin, stored_arg, timeout = parts[:5]
+    origin = checkpoint_id if stored_origin is None else whole_id(stored_origin)
+    arg = NO_ARG if stored_arg is None else stored_arg[0]
     if timeout is None:
-        return Task(node, argument, source, position)
-    return TimedTask(node, argument, source, position, TimeLimit(*timeout))
+        return Task(node, arg, origin, position)
+    return TimedTask(node, arg, origin, position, TimeLimit(*timeout))
 
 
-def _plain_held(held: DeferredTask, own: str) -> list[Any]:
-    return [plain_task(held.task, own, -1), held.gather, held.sender]
+def _plain_held(held: DeferredTask, checkpoint_id: str) -> list[Any]:
+    return [plain_task(held.task, checkpoint_id, -1), held.gather, held.sender]
 
 
-def _made_held(plain: Sequence[Any], own: str) -> DeferredTask:
-    return DeferredTask(made_task(plain[0], own, -1), gather=plain[1], sender=plain[2])
+def _made_held(plain: Sequence[Any], checkpoint_id: str) -> DeferredTask:
+    return DeferredTask(made_task(plain[0], checkpoint_id, -1), gather=plain[1], sender=plain[2])
 
 
 def plain_result(result: TaskResult) -> list[Any]:
@@ -179,16 +177,16 @@ def made_result(plain: Sequence[Any], task: Task) -> TaskResult:
 
 # -- results saved for a frontier
 
-LANDED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED, RETRIES, SETTLED = range(9)
-"""The kinds of entries."""
-_BETWEEN: Final = "\x1f"
+COMPLETED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED, RETRIES, SETTLED = range(9)
+"""The kinds of entries, which are stored as these numbers."""
+_SEPARATOR: Final = "\x1f"
 Entry = tuple[int, str, Any]
 """A kind, the id of a task or question, and the plain form."""
 
 
 def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:
     """Return saved results, entry by entry."""
-    entries: list[Entry] = [(LANDED, task, plain_result(result)) for task, result in pending.completed.items()]
+    entries: list[Entry] = [(COMPLETED, task, plain_result(result)) for task, result in pending.completed.items()]
     for task, questions in pending.interrupts.items():
         entries.append((INTERRUPTS, task, [_plain_interrupt(question, serde) for question in questions]))
     # An entry for each question, so that a task with many questions writes each of them once.
@@ -208,7 +206,7 @@ def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:
 def journal_text(key: JournalKey) -> str:
     """Return the stored form of a journal key."""
     task, name, ordinal = key
-    return f"{task}{_BETWEEN}{ordinal}{_BETWEEN}{name}"
+    return f"{task}{_SEPARATOR}{ordinal}{_SEPARATOR}{name}"
 
 
 def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serde) -> Pending:
@@ -216,10 +214,10 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
     pending = Pending()
     order = {task.id: index for index, task in enumerate(frontier)} if len(entries) > 1 else {}
     entries = sorted(entries, key=lambda entry: order.get(TaskId(entry[1]), 0))
-    tasks = {task.id: task for task in frontier} if any(kind == LANDED for kind, _, _ in entries) else {}
+    tasks = {task.id: task for task in frontier} if any(kind == COMPLETED for kind, _, _ in entries) else {}
     for kind, key, plain in entries:
         task = TaskId(key)
-        if kind == LANDED:
+        if kind == COMPLETED:
             if task not in tasks:
                 raise DamagedDatabase(f"there is a result of the task {key}, which is not due")
             pending.completed[task] = made_result(plain, tasks[task])
@@ -236,12 +234,12 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
         elif kind == RETRIES:
             pending.retries[task] = instant_of(plain)
         elif kind == JOURNAL:
-            own, ordinal, name = key.split(_BETWEEN, 2)
-            pending.journal[TaskId(own), name, int(ordinal)] = JournalEntry(*plain)
+            task_id, ordinal, name = key.split(_SEPARATOR, 2)
+            pending.journal[TaskId(task_id), name, int(ordinal)] = JournalEntry(*plain)
         elif kind == SETTLED:
-            own_task = TaskId(plain[0])
-            settled = pending.settled.get(own_task, ())
-            pending.settled[own_task] = (*settled, _made_interrupt(plain[1], serde))
+            task = TaskId(plain[0])
+            settled = pending.settled.get(task, ())
+            pending.settled[task] = (*settled, _made_interrupt(plain[1], serde))
         else:
             pending.paused = True
     return pending
@@ -260,16 +258,13 @@ def _made_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
     # Questions without key, schema form and namespace end with their schema.
     parts: tuple[Any, ...] = (*plain, *(None, None, "")) if len(plain) == 6 else tuple(plain)
     interrupt_id, kind, value, event, due, schema, key, form, namespace = parts
-    due_at = instant_of(due) if due is not None else None
-    kind_number: int = kind
-    hint: Any = made_annotation(schema, serde.named)
     return Interrupt(
         id=InterruptId(interrupt_id),
         value=value,
-        kind=KINDS[kind_number],
-        schema=hint,
+        kind=KINDS[cast(int, kind)],
+        schema=made_annotation(schema, serde.named),
         event=event,
-        due_at=due_at,
+        due_at=instant_of(due) if due is not None else None,
         key=key,
         schema_form=form,
         namespace=namespace,
@@ -289,7 +284,7 @@ EVENTS: tuple[DurableKind, ...] = (
     "step_reported",
     "question_changed",
 )
-"""Kinds that are stored as numbers; new ones are added at the end."""
+"""Kinds, which are stored by their indexes: add new ones at the end."""
 _NUMBER_OF_EVENT: Final[dict[str, int]] = {kind: number for number, kind in enumerate(EVENTS)}
 
 
@@ -304,23 +299,23 @@ def plain_entries(log: Log, step: int) -> list[Any]:
     return [_plain_entry(*entry, step) for entry in log.entries]
 
 
-def _plain_entry(kind: str, own: int, node: str | None, task: str | None, data: Any, step: int) -> list[Any]:
+def _plain_entry(kind: str, step: int, node: str | None, task: str | None, data: Any, first_step: int) -> list[Any]:
     number = _NUMBER_OF_EVENT.get(kind, kind)
-    if own == step and data is None:
+    if step == first_step and data is None:
         return [number] if node is None else [number, node, None if task is None else short_id(task)]
-    return [number, node, None if task is None else short_id(task), data, own - step]
+    return [number, node, None if task is None else short_id(task), data, step - first_step]
 
 
 def made_log(plain: Sequence[Any], run_id: str) -> tuple[str, Log]:
     """Reverse `plain_log` for a run: return the namespace and the addition."""
-    _, at, namespace, step, *each = plain
+    _, at, namespace, step, *entries = plain
     return namespace, Log(
-        run_id, instant_of(at), tuple(_made_entry(entry, step) for entry in cast("list[list[Any]]", each))
+        run_id, instant_of(at), tuple(_made_entry(entry, step) for entry in cast("list[list[Any]]", entries))
     )
 
 
-def _made_entry(plain: Sequence[Any], step: int) -> LogEntry:
+def _made_entry(plain: Sequence[Any], first_step: int) -> LogEntry:
     parts: tuple[Any, ...] = (*plain, None, None, None, None)
-    kind, node, task, data, later = parts[:5]
-    named: DurableKind = EVENTS[kind] if isinstance(kind, int) else kind
-    return named, step + (later or 0), node, whole_id(task) if task is not None else None, data
+    number, node, task, data, steps_later = parts[:5]
+    kind: DurableKind = EVENTS[number] if isinstance(number, int) else number
+    return kind, first_step + (steps_later or 0), node, whole_id(task) if task is not None else None, data

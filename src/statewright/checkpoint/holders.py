@@ -1,9 +1,9 @@
 """Names of lease holders, and whether a holder still exists.
 
-Each run holds its thread under an owner name that nothing else has. The name ends with the process that drew it
-(`name@host.pid.start.nonce`), so a lease whose holder was killed need not be waited for: on the same host the process
-is seen to be gone, and within one process the set of live holders says which runs have ended without a last write
-(the disk was full, the stream was dropped). A name without a process is trusted until its lease lapses.
+Each run holds its thread under a unique owner name. The name ends with the process that generated it
+(`name@host.pid.start.nonce`), so the lease of a killed holder need not be waited for: on the same host it can be seen
+that the process has ended, and within one process the set of live holders shows which runs have ended without a last
+write (the disk was full, the stream was dropped). A name without a process is trusted until its lease lapses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statewright.process_identity import host_key, is_process_gone, started_at
 _live: Final[set[str]] = set()
 """The owners of this process whose runs have not ended. `add` and `discard` are atomic, so finalisers may call them."""
 _process: tuple[int, str] = (0, "")
-"""The process id, and the part of owner names that says it: both change in a forked child."""
+"""The process id and the suffix of owner names for it; both change in a forked child."""
 
 
 def new_owner(name: str) -> str:
@@ -28,33 +28,33 @@ def new_owner(name: str) -> str:
 
 
 def short_owner(owner: str) -> str:
-    """Return an owner without its process, for messages."""
+    """Return the name of an owner without its process, for messages."""
     return owner.rpartition("@")[0] or owner
 
 
-def owner_name(run_id: str, drawn: str) -> str:
-    """Return a name for the hold of a run on its thread; `drawn` tells it from other holds of the same run id."""
-    return new_owner(run_id if run_id == drawn else f"{run_id}/{drawn}")
+def owner_name(run_id: str, unique_id: str) -> str:
+    """Return a name for a run as a holder; `unique_id` distinguishes it from other holders with the same run id."""
+    return new_owner(run_id if run_id == unique_id else f"{run_id}/{unique_id}")
 
 
 def run_of(owner: str) -> str:
-    """Return the id of the run that holds a thread under this name, which `owner_name` has made."""
+    """Return the id of the run that holds a thread under a name from `owner_name`."""
     name = short_owner(owner)
     return name.rpartition("/")[0] or name
 
 
 def add_holder(owner: str) -> None:
-    """Note that a run of this process may hold a thread from now on."""
+    """Record that a run of this process may hold a thread from now on."""
     _live.add(owner)
 
 
 def discard_holder(owner: str) -> None:
-    """Note that a run of this process has ended: whatever lease it left is void. May be called by a finaliser."""
+    """Record that a run of this process has ended, which voids its lease. May be called by a finaliser."""
     _live.discard(owner)
 
 
 def is_holder_gone(owner: str) -> bool:
-    """Return whether a holder certainly exists no more, so that its lease need not be waited for."""
+    """Return whether a holder certainly does not exist any more, so that its lease need not be waited for."""
     name, _, process = owner.rpartition("@")
     if not name:
         return False
@@ -68,8 +68,8 @@ def _process_key() -> str:
     global _process
     pid = os.getpid()
     if _process[0] != pid:
-        _live.clear()  # in a forked child: the runs of the parent are not its own
-        # The nonce tells this process from one of the same id where the kernel does not say when a process began.
+        _live.clear()  # in a forked child, whose parent still has these runs
+        # The nonce distinguishes processes with the same id where the kernel does not report their start times.
         _process = pid, f"{host_key()}.{pid}.{started_at(pid) or ''}.{os.urandom(4).hex()}"
     return _process[1]
 

@@ -1,7 +1,8 @@
 """The model of a thread's memory: checkpoints, due tasks, saved results and open questions.
 
-`Checkpoint`, `Task` and `TaskResult` are made once or more in every superstep, so they are plain slotted classes;
-nothing changes them after they were made. What only a saver needs is in `Commit` and `SavedCheckpoint`.
+`Checkpoint`, `Task` and `TaskResult` are created at least once in every superstep, so they are slotted classes without
+the cost of frozen dataclasses; they are treated as immutable. `Commit` and `SavedCheckpoint` hold the data that only
+savers need. Leases are in `lease.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
 from statewright.channels import copy_container
-from statewright.checkpoint.holders import is_holder_gone
+from statewright.checkpoint.lease import Lease, LeaseRequest
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
 from statewright.serde.codecs import stored_as
@@ -52,12 +53,12 @@ class Task:
 
     @property
     def id(self) -> TaskId:
-        """Worked out when it is asked for: most tasks never are. Stays the same through fork, copy and update."""
+        """The id, computed when it is read, because most never are. The same after a fork, copy or update."""
         return task_id(self.origin, self.position)
 
     @property
     def planned_id(self) -> TaskId:
-        """The id of the task of a superstep: its own, or that of the task that called it. The log has no others."""
+        """The id of the task that a superstep scheduled: this one or its outermost caller. Logs use only these."""
         return task_id(self.origin, self.position)
 
     @property
@@ -123,7 +124,7 @@ class DeferredTask:
 
 
 Joins = Mapping[str, frozenset[str]]
-"""For each join edge that some have reached, by its key, who has."""
+"""The sources that have already run, by the key of each incomplete join edge."""
 NO_JOINS: Final[Joins] = {}
 
 
@@ -151,7 +152,7 @@ class Checkpoint:
         self.held = held
         self.joins = joins
         self.reported = reported
-        """Of a subgraph: what its tasks have written so far to fields that merge, for its caller to merge too."""
+        """Writes of the tasks of a subgraph to fields with a reducer; its caller applies them to its own state."""
 
     @property
     def at_rest(self) -> bool:
@@ -185,7 +186,7 @@ class TaskResult:
     ) -> None:
         self.task = task
         self.writes = writes
-        """A dict where each channel is written once, which is nearly always; else pairs in order."""
+        """A dict if each channel is written once, as nearly always; otherwise pairs in order."""
         self.targets = targets
         """Names of nodes, and Sends."""
         self.goto = goto
@@ -208,14 +209,14 @@ class Interrupt:
     id: InterruptId
     """The id of this question of this task; stable when the node is executed again."""
     value: Any
-    """The value that the node shows to whoever answers."""
+    """The question, as shown to the person or program that answers."""
     kind: InterruptKind = "question"
     schema: Any = None
     """The required type of the answer, if the node gave one."""
     event: str | None = None
     """The name of the event that it waits for."""
     due_at: datetime | None = None
-    """When a timer goes off, or the wait for an answer or event ends."""
+    """The time at which a timer fires, or the wait for an answer or event ends."""
     key: str | None = None
     """The key that distinguishes it from other questions of its task, if the node gave one."""
     namespace: str = ""
@@ -230,7 +231,7 @@ class Interrupt:
 
 
 JournalKey = tuple[TaskId, str, int]
-"""The task, the name of the step, and how often the task had called that name before."""
+"""The task, the name of the step, and the number of earlier calls of that name by the task."""
 
 
 def step_id(key: JournalKey) -> TaskId:
@@ -240,9 +241,10 @@ def step_id(key: JournalKey) -> TaskId:
 
 
 class JournalEntry(NamedTuple):
-    """The fingerprint of a step's arguments, and its result."""
+    """The result of a step."""
 
     given: str
+    """The fingerprint of the arguments."""
     value: Any
 
 
@@ -257,17 +259,17 @@ class Pending:
     attempts: dict[TaskId, int] = field(default_factory=dict[TaskId, int])
     """The number of failed attempts so far, by task."""
     retries: dict[TaskId, datetime] = field(default_factory=dict[TaskId, datetime])
-    """When a task that has failed is to be tried again."""
+    """The time of the next attempt at a failed task."""
     journal: dict[JournalKey, JournalEntry] = field(default_factory=dict[JournalKey, JournalEntry])
     """The recorded steps of its tasks."""
     paused: bool = False
     """True if a run has stopped here at a breakpoint, which the next run passes."""
     settled: dict[TaskId, tuple[Interrupt, ...]] = field(default_factory=dict[TaskId, tuple[Interrupt, ...]])
-    """Questions that tasks had asked, and were answered, before those in `interrupts`."""
+    """Answered questions of tasks that have since asked those in `interrupts`."""
 
     @property
     def open(self) -> tuple[Interrupt, ...]:
-        """Every question without an answer, in task order."""
+        """All questions without an answer, in task order."""
         return tuple(question for task in self.interrupts for question in self.open_of(task))
 
     def open_of(self, task: TaskId) -> tuple[Interrupt, ...]:
@@ -279,28 +281,29 @@ class Pending:
     def waits(self, task: TaskId) -> bool:
         """Return whether the task cannot run yet because one of its questions is open.
 
-        Of the questions of a subgraph one answer is enough: in there it is told again which of its tasks still wait.
+        If the questions are those of a subgraph, one answer is enough: the call of the subgraph is executed again, and
+        finds out itself which of its tasks still wait.
         """
-        asked = self.interrupts.get(task, ())
-        still_open = [interrupt for interrupt in asked if interrupt.id not in self.answers]
-        if len(still_open) == len(asked):
-            return bool(asked)
-        return any(not interrupt.namespace for interrupt in still_open)
+        questions = self.interrupts.get(task, ())
+        still_open = [question for question in questions if question.id not in self.answers]
+        if len(still_open) == len(questions):
+            return bool(questions)
+        return any(not question.namespace for question in still_open)
 
     def questions(self) -> dict[TaskId, tuple[Interrupt, ...]]:
-        """Every question that the tasks have asked, answered or not, by task."""
+        """Return all questions that the tasks have asked, answered or not, by task."""
         if not self.settled:
             return self.interrupts
         tasks = {**self.settled, **self.interrupts}
         return {task: (*self.settled.get(task, ()), *self.interrupts.get(task, ())) for task in tasks}
 
     def forked(self) -> Pending:
-        """Return what a fork of this checkpoint keeps: results and earlier answers. Open questions are asked again.
+        """Return the data that a fork of this checkpoint keeps: results, and answers to earlier questions.
 
-        The answers that led a task to its open question are kept.
+        The last questions are asked again. Tasks get as far as those by the earlier answers.
         """
-        before = {one.id for asked in self.settled.values() for one in asked}
-        before -= {one.id for asked in self.interrupts.values() for one in asked}
+        before = {question.id for questions in self.settled.values() for question in questions}
+        before -= {question.id for questions in self.interrupts.values() for question in questions}
         return Pending(
             completed=dict(self.completed),
             interrupts=dict(self.interrupts),
@@ -310,18 +313,18 @@ class Pending:
             settled=dict(self.settled),
         )
 
-    def merged(self, other: Pending) -> Pending:
-        """Both together; `other` is later."""
+    def merged(self, later: Pending) -> Pending:
+        """Return the data with later data added, which wins."""
         return Pending(
-            {**self.completed, **other.completed},
-            {**self.interrupts, **other.interrupts},
-            {**self.answers, **other.answers},
-            {**self.errors, **other.errors},
-            {**self.attempts, **other.attempts},
-            {**self.retries, **other.retries},
-            {**self.journal, **other.journal},
-            self.paused or other.paused,
-            _joined(self.settled, other.settled) if other.settled else self.settled,
+            {**self.completed, **later.completed},
+            {**self.interrupts, **later.interrupts},
+            {**self.answers, **later.answers},
+            {**self.errors, **later.errors},
+            {**self.attempts, **later.attempts},
+            {**self.retries, **later.retries},
+            {**self.journal, **later.journal},
+            self.paused or later.paused,
+            _joined(self.settled, later.settled) if later.settled else self.settled,
         )
 
     def of(self, tasks: Collection[TaskId]) -> Pending:
@@ -355,40 +358,12 @@ class Pending:
 def _joined(
     earlier: dict[TaskId, tuple[Interrupt, ...]], later: dict[TaskId, tuple[Interrupt, ...]]
 ) -> dict[TaskId, tuple[Interrupt, ...]]:
+    """Return the questions of both by task. A question that was asked again counts as a later one."""
     joined = dict(earlier)
     for task, questions in later.items():
         ids = {question.id for question in questions}
-        joined[task] = (*(one for one in earlier.get(task, ()) if one.id not in ids), *questions)
+        joined[task] = (*(question for question in earlier.get(task, ()) if question.id not in ids), *questions)
     return joined
-
-
-class LeaseRequest(NamedTuple):
-    """The lease part of a write: the write happens only if the run may hold the thread."""
-
-    owner: str
-    now: datetime
-    until: datetime | None
-    """The new end of the lease; None releases the thread with this write."""
-    claims: bool = False
-    """True if the run may claim the thread with this write. Otherwise it must still hold it."""
-    expected_epoch: int | None = None
-    """With a claim: the epoch that the thread had when the run loaded it, or the claim is refused. None accepts any."""
-
-
-class Lease(NamedTuple):
-    """The right of one run to advance a thread, for a time."""
-
-    owner: str
-    epoch: int
-    """Counts the changes of holder: each claim, each release, each revival of a lapsed lease, and each write that
-    names no holder. Between two loads of equal epochs only a live holder can have written."""
-    until: datetime
-    wanted: str | None = None
-    """The request of another run to the owner: `interrupt` or `rollback`."""
-
-    def has_lapsed(self, now: datetime) -> bool:
-        """Return whether another run may take the thread: the time is over, or the holder exists no more."""
-        return self.until <= now or is_holder_gone(self.owner)
 
 
 class BranchKey(NamedTuple):
@@ -411,8 +386,8 @@ class Commit:
     """The parent checkpoint: the head, except for a fork."""
     checkpoint: Checkpoint
     deltas: Mapping[str, Any] | None
-    """For each channel that differs from the parent, its new value, a smaller change that leads to it (see
-    `channels/delta.py`), or MISSING if it is gone; None if the values are to be stored whole."""
+    """For each channel that differs from the parent: its new value, a smaller change that leads to it (see
+    `channels/delta.py`), or MISSING if it was removed. None if all values are to be stored."""
     source: Source
     run_id: str
     created_at: datetime
@@ -420,15 +395,15 @@ class Commit:
     """The change of `Checkpoint.reported` as a delta; None if there is none."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     pending: Pending | None = None
-    """Data about the new frontier that is already known: a fork takes results and answers along."""
+    """Initial data about the new frontier: a fork copies results and answers."""
     hold: LeaseRequest | None = None
     """The lease request of the run; None if it holds no thread."""
     log: Log | None = None
     """Entries for the log of the run; the saver numbers them."""
     drops: tuple[str, ...] = ()
-    """Namespaces of subgraph calls whose tasks this commit consumes; they go on its own branch."""
+    """Namespaces of subgraph calls whose tasks this commit consumes; they are deleted on its branch."""
     beside: tuple[Commit, ...] = ()
-    """Commits of other branches of the thread, saved atomically with this one: calls that a fork takes along."""
+    """Commits of other branches of the thread, saved atomically with this one: calls that a fork copies."""
     graph_version: str | None = None
     """The version of the graph that made the checkpoint."""
     overlaps: bool = False
@@ -456,9 +431,9 @@ class SavedCheckpoint:
     pending: Pending
     graph_version: str | None = None
     epoch: int | None = field(default=None, compare=False)
-    """Of a loaded checkpoint, the epoch of its thread (see `Lease.epoch`); None in a history."""
+    """The epoch of the thread when the checkpoint was loaded (see `lease.py`); None in a history."""
     lease: Lease | None = field(default=None, compare=False)
-    """Of a loaded checkpoint, the lease on its thread, read together with it."""
+    """The lease on the thread when the checkpoint was loaded."""
 
     @property
     def id(self) -> CheckpointId:

@@ -14,8 +14,9 @@ from statewright.errors import InvalidConfig
 class PrunePolicy:
     """The checkpoints to keep of each branch of each namespace: the newest ones, and those since an instant.
 
-    The head of a branch always stays, with its questions and results; so does all data that a remaining checkpoint
-    needs. Raises InvalidConfig without either, or if `keep_last` is less than one.
+    With both criteria, a checkpoint is kept if it meets one of them. The head of a branch is always kept, with its
+    questions and results; so is all data that a remaining checkpoint needs. Raises InvalidConfig without a criterion,
+    or if `keep_last` is less than one.
     """
 
     keep_last: int | None = None
@@ -30,7 +31,7 @@ class PrunePolicy:
             raise InvalidConfig(f"keep_since={self.keep_since!r} has no time zone. Pass a time with one.")
 
     def kept(self, created_at: Sequence[datetime]) -> int:
-        """Return how many checkpoints of a line are kept, from their times, the newest first."""
+        """Return how many checkpoints of a branch are kept, given their times, the newest first."""
         count = self.keep_last or 1
         if self.keep_since is not None:
             since = next((index for index, at in enumerate(created_at) if at < self.keep_since), len(created_at))

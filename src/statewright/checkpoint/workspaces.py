@@ -1,4 +1,4 @@
-"""Workspaces of threads: the same id in two workspaces names two threads, which share nothing."""
+"""Workspaces of threads: the same id in two workspaces identifies two unrelated threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The classification of IP addresses: public, or what else they are for. Webhooks and tools both decide by it.
+"""The classification of IP addresses, by which webhooks and tools decide whether they may connect.
 
 Only addresses that are known to be public count as public: of IPv6 the part that is assigned for global use, without
 the addresses that stand for an IPv4 address in a tunnel. Two forms that contain an IPv4 address are classified by it,
@@ -81,7 +81,7 @@ _ISATAP: Final = (0x00005EFE, 0x02005EFE)
 
 
 def kind_of(address: Address) -> Kind:
-    """Return what an address is for."""
+    """Return the kind of an address."""
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         # An interface is given for addresses that are not unique without one: none of these is public.
         kind = kind_of(IPv6Address(int(address)))
@@ -105,9 +105,9 @@ def is_public(address: Address) -> bool:
 
 
 def must_be_spelled_out(address: Address) -> bool:
-    """Return True for an address that no name may lead to: a link, where any neighbour answers, or a metadata service.
+    """Return True for an address to which no host name may resolve: link-local, or a metadata service.
 
-    A person who allows a host by its name rarely knows that it leads there.
+    Any neighbour may answer on a link, and a person who allows a host by name rarely knows that it resolves to those.
     """
     return kind_of(address) in ("metadata", "link-local")
 

@@ -40,7 +40,10 @@ class HttpResponse:
         """By lower-case names."""
 
     async def read(self, limit: int) -> bytes:
-        """Return the body without decompressing it; of a body longer than `limit` bytes a part that is longer, too."""
+        """Return the body without decompressing it; only the first part of a body that is longer than `limit` bytes.
+
+        That part is longer than `limit`, too, by which the caller recognises it.
+        """
         body = bytearray()
         with _network_errors():
             async for part in self._response.aiter_raw():

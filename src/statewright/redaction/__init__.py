@@ -1,11 +1,11 @@
-"""Secrets: their names, their shapes and their known values, and how each is masked. All of Statewright reads this.
+"""Secrets: their names, their shapes and their known values, and how each is masked.
 
 - `is_secret_name` and `SecretNames` recognise the names of fields, headers and variables that hold a secret.
 - `find_secret` and `Redactor` recognise the shapes of secrets in text; `looks_secret` a name or a shape.
 - `KnownSecrets` finds given values in all their spellings.
 - `without_secrets` returns an exception that can be shown.
 
-`HIDDEN` takes the place of a known value, `MARK` that of what has the name or the shape of a secret.
+`HIDDEN` replaces a known value, `MARK` a value with the name or the shape of a secret.
 """
 
 from statewright.redaction.exceptions import RedactedError, chain_of, text_of, without_secrets

@@ -15,7 +15,7 @@ from statewright.redaction.values import Mask
 
 
 class RedactedError(Exception):
-    """Stands in for an exception that contained a secret, with its type in front of its text."""
+    """Replaces an exception that contained a secret. Its message begins with the type of that exception."""
 
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:

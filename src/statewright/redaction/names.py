@@ -1,8 +1,8 @@
-"""Names under which secrets are kept: of fields, headers, settings and variables, in any spelling.
+"""Names of secrets: fields, headers, settings and variables, in any spelling.
 
-A name is compared by its words, so `api_key`, `api-key`, `apiKey` and `X-API-Key` are one name, and `tokenizer` is
-none of them. This is the only list: masking by key, the search for `name=value` in text, and the warnings about project
-files all read it.
+A name is compared by its words, so `api_key`, `api-key`, `apiKey` and `X-API-Key` are the same name, and `tokenizer` is
+not a secret. This is the only list: masking by key, the search for `name=value` in text, and the warnings about project
+files use it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class SecretNames:
         return position == "end" or not isinstance(value, int | float)
 
     def _position(self, words: tuple[str, ...]) -> _Position | None:
-        """Return where in a name the name of a secret stands. Numbers behind it do not count: `password2`."""
+        """Return the position of the name of a secret in a name, whose number at the end is ignored: `password2`."""
         ends = {len(words), len(words) - sum(word.isdigit() for word in words[-1:])}
         position: _Position | None = None
         for length in range(1, self._longest + 1):

@@ -1,11 +1,11 @@
-"""Shapes of secrets in text. Every pattern takes time in proportion to the text, whatever the text is.
+"""Shapes of secrets in text. Each pattern takes time in proportion to the length of the text, whatever the text is.
 
-That holds because no match can begin inside a run that another attempt has read: each pattern begins at a character
-before which that run cannot stand, and its repetitions never give anything back (`++`).
+That holds because no match can begin inside a repetition that another attempt has read: each pattern begins at a
+character that cannot follow such a repetition, and all repetitions are possessive (`++`), so that they never backtrack.
 
 There are two kinds. Some secrets can be recognised by themselves, such as a key that begins with `sk-`: these have a
 `noun`, and a text that must not contain a secret is checked for them. Others are recognised by their surroundings, such
-as `password=...`: these are masked, but the same words stand in harmless explanations too.
+as `password=...`: these are masked, but the same words occur in harmless explanations too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statewright.redaction.cards import has_card, replace_cards
 from statewright.redaction.names import SECRET_NAMES, WITHOUT_PLURAL, words_of
 
 MARK: Final = "[redacted]"
-"""Stands in place of a secret."""
+"""Replaces a secret."""
 
 
 class Pattern(NamedTuple):

@@ -1,8 +1,8 @@
-"""Secrets whose values are known: masked wherever they turn up, in each spelling in which software repeats them.
+"""Secrets with known values: masked wherever they occur, in each spelling that software may print.
 
-A service that echoes a key may print it as it is, inside of JSON or HTML, in a URL, in hexadecimal digits, or in
-base 64 together with what stood around it. All these spellings are computed once and replaced in one pass, the longest
-first, so that no part of a longer secret is left over.
+A service that echoes a key may print it unchanged, inside JSON or HTML, in a URL, in hexadecimal digits, or in base 64
+together with surrounding text. All these spellings are computed once and replaced in one pass, the longest first, so
+that no part of a longer secret remains.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from statewright.redaction.redactor import Redactor, looks_secret
 Mask = Callable[[str], str]
 """Returns a text without secrets."""
 HIDDEN: Final = "***"
-"""Takes the place of a known value."""
+"""Replaces a known value."""
 MIN_LENGTH: Final = 6
 """Characters of a value that is masked: shorter ones are parts of ordinary words."""
 _REDACTOR: Final = Redactor()
@@ -84,7 +84,7 @@ class KnownSecrets:
 
 
 def mask_of(values: Iterable[str]) -> Mask:
-    """Return a function that masks these values in a text, and whatever else has the shape of a secret."""
+    """Return a function that masks these values in a text, and everything that has the shape of a secret."""
     secrets = KnownSecrets(values)
     return lambda text: _REDACTOR.text(secrets.mask(text))
 
@@ -167,10 +167,9 @@ def _in_url(value: str) -> Iterator[str]:
 
 
 def _in_base64(octets: bytes) -> Iterator[str]:
-    """Yield the part of the encoding that is the same whatever stands before and behind, for each alignment.
+    """Yield the encodings of a value inside a longer text, without the characters that depend on neighbouring bytes.
 
-    Three bytes are four characters, so a value begins at one of three places in a group. The characters that also
-    depend on neighbouring bytes are left out.
+    Three bytes become four characters, so a value begins at one of three positions in such a group.
     """
     yield base64.b64encode(octets).decode()  # with its padding, if it was encoded alone
     for offset in range(3):

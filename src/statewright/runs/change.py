@@ -80,12 +80,12 @@ class Spend:
     spent: DailySpending
     """The amounts to add; see `DailySpending.of`."""
     after: DailySpending | None = None
-    """The record of the day with it, once the change is written."""
+    """The new record of the day, once the change is written."""
 
 
 @dataclass(slots=True)
 class Update:
-    """Change columns of one record. Raises RecordConflict if there is none, or `expect` says otherwise."""
+    """Change columns of one record. Raises RecordConflict if there is none, or it does not meet `expect`."""
 
     kind: type[Record]
     id: str
@@ -95,7 +95,7 @@ class Update:
 
 @dataclass(slots=True)
 class UpdateAll:
-    """Change columns of all records that fit, of none if none does. The version of runs among them grows."""
+    """Change columns of all matching records, of which there may be none. Increments the version of runs."""
 
     kind: type[Record]
     where: Where
@@ -120,7 +120,7 @@ class Absent:
 
 @dataclass(slots=True)
 class Advance:
-    """Change a run, whose version grows, and add to its log. Raises RecordConflict like `Update`."""
+    """Change a run, increment its version, and add events to its log. Raises RecordConflict like `Update`."""
 
     run_id: str
     at: datetime
@@ -141,7 +141,7 @@ class Announce:
     at: datetime
     run_id: str | None = None
     made: int = 0
-    """The number of deliveries inserted, once it is written."""
+    """The number of inserted deliveries, once the change is written."""
 
 
 @dataclass(slots=True)
@@ -155,12 +155,12 @@ Change = Insert | Spend | Update | UpdateAll | Delete | Absent | Advance | Annou
 
 
 def delivery_of(change: Announce, webhook_id: str) -> Delivery:
-    """Return the message that an announcement is for one webhook."""
-    identity = f"dlv_{draw_checkpoint_id()}"
+    """Return the delivery of an announcement to one webhook."""
+    delivery_id = f"dlv_{draw_checkpoint_id()}"
     created = change.at.isoformat().replace("+00:00", "Z")
-    body = {"id": identity, "type": change.event_type, "createdAt": created, "data": dict(change.data)}
+    body = {"id": delivery_id, "type": change.event_type, "createdAt": created, "data": dict(change.data)}
     return Delivery(
-        id=identity,
+        id=delivery_id,
         webhook_id=webhook_id,
         workspace_id=change.workspace_id,
         run_id=change.run_id,

@@ -16,16 +16,17 @@ from statewright.runs.records.record import R
 
 
 class Order(NamedTuple):
-    """The column by which records are sorted; equal ones are sorted by id."""
+    """The column by which records are sorted; records with equal values are sorted by id."""
 
     column: str
     descending: bool = False
 
 
 class Group(NamedTuple):
-    """Records that agree in some columns, counted."""
+    """The number and the sums of records with equal values in some columns."""
 
     key: tuple[Any, ...]
+    """The values of these columns."""
     size: int
     """The number of records."""
     sums: tuple[float, ...]
@@ -39,14 +40,14 @@ class Ledger(Protocol):
     """
 
     def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
-        """Make changes, in their order, all or none. Raises RecordConflict if one cannot be made as it stands."""
+        """Make changes in order, all or none. Raises RecordConflict if one of them does not fit the stored records."""
         ...
 
     def job(self, changes: Sequence[Change]) -> Any:
-        """Return the same as part of a commit: for `also=` of a saver that is a view of the same database."""
+        """Return the changes as a job that a saver of the same database includes in a commit: `also=[job]`."""
         ...
 
-    def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # what it is called everywhere
+    def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # the name of the column
         """Return one record; None if there is none."""
         ...
 
@@ -73,7 +74,7 @@ class Ledger(Protocol):
         ...
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
-        """Return the log of a run from the event after the number `after`, the oldest first."""
+        """Return the events of a run whose numbers are above `after`, the oldest first."""
         ...
 
     def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:

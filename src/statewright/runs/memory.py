@@ -38,7 +38,7 @@ from statewright.runs.records import OF_RUNS, DailySpending, Record, Run, Webhoo
 from statewright.runs.records.record import R, columns_of
 from statewright.runs.status import ENDED, RunStatus
 
-_COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "=": eq,
     "!=": ne,
     "<": lt,
@@ -50,7 +50,7 @@ Table = dict[str, Any]
 
 
 class InMemoryLedger:
-    """Stores records in dicts. Thread-safe. Goes with an `InMemorySaver`."""
+    """Stores records in dicts. Thread-safe. For use with an `InMemorySaver`."""
 
     def __init__(self) -> None:
         self._tables: dict[type[Record], Table] = defaultdict(dict)
@@ -64,7 +64,7 @@ class InMemoryLedger:
             draft = _Draft(self._tables)
             for change in changes:
                 draft.make(change)
-            draft.keep(self._logs)
+            draft.commit(self._logs)
 
     def job(self, changes: Sequence[Change]) -> Callable[[], None]:
         return lambda: self.write(changes)
@@ -73,36 +73,37 @@ class InMemoryLedger:
         with self._lock:
             runs: Table = self._tables[Run]
             due = [run for run in runs.values() if run.due_at is not None and run.due_at <= now and run.claim is None]
-            written = {identity: place for place, identity in enumerate(runs)}  # a change leaves a run where it stands
-            taken: list[Run] = []
+            positions = {run_id: index for index, run_id in enumerate(runs)}  # the order of inserting, as dicts keep it
+            claimed: list[Run] = []
             for run in sorted(due, key=attrgetter("due_at", "id")):
-                if len(taken) < limit and self._may_begin(run, written):
+                if len(claimed) < limit and self._may_claim(run, positions):
                     changes = {"claim": draw_run_id(), "worker_id": worker_id, "due_at": None}
-                    taken.append(replace(run, **changes, version=run.version + 1))
-                    runs[run.id] = taken[-1]
-            return [_copied(run) for run in taken]
+                    claimed.append(replace(run, **changes, version=run.version + 1))
+                    runs[run.id] = claimed[-1]
+            return [_copied(run) for run in claimed]
 
-    def _may_begin(self, run: Run, written: Mapping[str, int]) -> bool:
-        others = [one for one in self._tables[Run].values() if one.id != run.id]
-        at_work = [one for one in others if one.claim is not None]
-        in_line = [one for one in others if one.status not in ENDED]
-        ahead = [one for one in in_line if _rank(one, written) < _rank(run, written)]
-        if any(_on_one_thread(one, run) or _in_one_queue(one, run) for one in ahead):
+    def _may_claim(self, run: Run, positions: Mapping[str, int]) -> bool:
+        """Return whether the queues and limits of a run permit to claim it; see `Ledger.claim`."""
+        others = [other for other in self._tables[Run].values() if other.id != run.id]
+        claimed = [other for other in others if other.claim is not None]
+        unended = [other for other in others if other.status not in ENDED]
+        ahead = [other for other in unended if _rank(other, positions) < _rank(run, positions)]
+        if any(_share_thread(other, run) or _share_queue(other, run) for other in ahead):
             return False
         if run.concurrency_key is not None and run.concurrency_limit is not None:
-            same = (run.workspace_id, run.concurrency_key)
-            if sum((one.workspace_id, one.concurrency_key) == same for one in at_work) >= run.concurrency_limit:
+            group = (run.workspace_id, run.concurrency_key)
+            if sum((other.workspace_id, other.concurrency_key) == group for other in claimed) >= run.concurrency_limit:
                 return False
         workspace = self._tables[Workspace].get(run.workspace_id)
-        most = workspace.max_running if workspace is not None else None
-        return most is None or sum(one.workspace_id == run.workspace_id for one in at_work) < most
+        limit = workspace.max_running if workspace is not None else None
+        return limit is None or sum(other.workspace_id == run.workspace_id for other in claimed) < limit
 
     # -- reading
 
     def get(self, kind: type[R], id: str) -> R | None:  # noqa: A002  # what it is called everywhere
         with self._lock:
-            found = self._tables[kind].get(id)
-            return _copied(found) if found is not None else None
+            record = self._tables[kind].get(id)
+            return _copied(record) if record is not None else None
 
     def find(
         self,
@@ -114,28 +115,30 @@ class InMemoryLedger:
         offset: int = 0,
     ) -> list[R]:
         with self._lock:
-            found = sorted(_Draft(self._tables).fitting(kind, where), key=attrgetter("id"))
+            records = sorted(_Draft(self._tables).matching(kind, where), key=attrgetter("id"))
             if order is not None:
-                found.sort(key=_place(order.column), reverse=order.descending)
-            return [_copied(one) for one in found[cut_page(limit, offset)]]
+                records.sort(key=_sort_key(order.column), reverse=order.descending)
+            return [_copied(record) for record in records[cut_page(limit, offset)]]
 
     def count(self, kind: type[R], where: Where = ()) -> int:
         with self._lock:
-            return len(_Draft(self._tables).fitting(kind, where))
+            return len(_Draft(self._tables).matching(kind, where))
 
     def groups(self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()) -> list[Group]:
-        found: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+        groups: dict[tuple[Any, ...], list[R]] = defaultdict(list)
         for record in self.find(kind, where):
-            found[tuple(getattr(record, column) for column in by)].append(record)
+            groups[tuple(getattr(record, column) for column in by)].append(record)
         return [
-            Group(key, len(some), tuple(float(sum(getattr(one, column) or 0 for one in some)) for column in sums))
-            for key, some in sorted(found.items(), key=lambda one: [(part is not None, part) for part in one[0]])
+            Group(key, len(records), tuple(_total(records, column) for column in sums))
+            for key, records in sorted(
+                groups.items(), key=lambda group: [(part is not None, part) for part in group[0]]
+            )
         ]
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[RunEvent]:
         with self._lock:
             log = self._logs[run_id][cut_page(limit, after)] if run_id in self._logs else []
-            return [one._replace(payload=deepcopy(one.payload)) for one in log]
+            return [event._replace(payload=deepcopy(event.payload)) for event in log]
 
 
 class _Draft:
@@ -144,19 +147,19 @@ class _Draft:
     def __init__(self, tables: dict[type[Record], Table]) -> None:
         self._tables = tables
         self._changed: dict[type[Record], dict[str, Any]] = defaultdict(dict)
-        """By table the records that are new or changed, and None for those that go."""
+        """By table the records that are new or changed, and None for deleted ones."""
         self._advanced: list[Advance] = []
         self._forgotten: list[str] = []
 
-    def keep(self, logs: dict[str, list[RunEvent]]) -> None:
-        """Commit the changes."""
+    def commit(self, logs: dict[str, list[RunEvent]]) -> None:
+        """Write the changes to the tables and the logs."""
         for kind, changed in self._changed.items():
             table = self._tables[kind]
-            for identity, record in changed.items():
+            for record_id, record in changed.items():
                 if record is None:
-                    table.pop(identity, None)
+                    table.pop(record_id, None)
                 else:
-                    table[identity] = record
+                    table[record_id] = record
         for run_id in self._forgotten:
             logs.pop(run_id, None)
         for advance in self._advanced:
@@ -168,16 +171,16 @@ class _Draft:
                 self._insert(record)
             case Spend():
                 self._spend(change)
-            case Update(kind, identity, values, expect):
-                self._update(kind, identity, values, expect)
+            case Update(kind, record_id, values, expect):
+                self._change(self._expected(kind, record_id, expect), values)
             case UpdateAll(kind, conditions, values):
-                for record in self.fitting(kind, conditions):
+                for record in self.matching(kind, conditions):
                     self._change(record, values)
             case Delete(kind, conditions):
-                for record in self.fitting(kind, conditions):
+                for record in self.matching(kind, conditions):
                     self._changed[kind][record.id] = None
             case Absent(kind, conditions):
-                if self.fitting(kind, conditions):
+                if self.matching(kind, conditions):
                     raise RecordPresent(kind.TABLE, conditions)
             case Advance():
                 self._advance(change)
@@ -188,41 +191,47 @@ class _Draft:
 
     # -- reading
 
-    def fitting(self, kind: type[R], conditions: Where) -> list[R]:
+    def matching(self, kind: type[R], conditions: Where) -> list[R]:
         """Return the matching records of a table."""
         table = {**self._tables.get(kind, {}), **self._changed.get(kind, {})}
-        meant = [self._resolved(one) for one in conditions]
-        return [one for one in table.values() if one is not None and all(_fits(one, each) for each in meant)]
+        resolved = [self._resolved(condition) for condition in conditions]
+        return [
+            record
+            for record in table.values()
+            if record is not None and all(_meets(record, condition) for condition in resolved)
+        ]
 
     def _resolved(self, condition: Condition) -> Condition:
-        """Return a condition whose value is at hand."""
+        """Return a condition with the values of an `Among`."""
         among = condition.value
         if not isinstance(among, Among):
             return condition
-        return condition._replace(value={getattr(one, among.column) for one in self.fitting(among.record, among.where)})
+        records = self.matching(among.record, among.where)
+        return condition._replace(value={getattr(record, among.column) for record in records})
 
-    def _kept(self, kind: type[Record], identity: str) -> Any:
+    def _current(self, kind: type[Record], record_id: str) -> Any:
         changed = self._changed[kind]
-        return changed[identity] if identity in changed else self._tables.get(kind, {}).get(identity)
+        return changed[record_id] if record_id in changed else self._tables.get(kind, {}).get(record_id)
 
-    def _one(self, kind: type[Record], identity: str, expect: Where) -> Any:
-        record = self._kept(kind, identity)
-        if record is None or not all(_fits(record, self._resolved(one)) for one in expect):
-            raise RecordConflict(kind.TABLE, identity, expect)
+    def _expected(self, kind: type[Record], record_id: str, expect: Where) -> Any:
+        """Return a record. Raises RecordConflict if there is none, or it does not meet the conditions."""
+        record = self._current(kind, record_id)
+        if record is None or not all(_meets(record, self._resolved(condition)) for condition in expect):
+            raise RecordConflict(kind.TABLE, record_id, expect)
         return record
 
     # -- changing
 
     def _insert(self, record: Record) -> None:
         kind = type(record)
-        if self._kept(kind, record.id) is not None:
+        if self._current(kind, record.id) is not None:
             raise DuplicateRecord(kind.TABLE, ("id",), (record.id,))
         self._check_unique(record, kind.UNIQUE)
         self._changed[kind][record.id] = _copied(record)
 
     def _spend(self, change: Spend) -> None:
         spent = change.spent
-        before: DailySpending | None = self._kept(DailySpending, spent.id)
+        before: DailySpending | None = self._current(DailySpending, spent.id)
         change.after = replace(spent) if before is None else before.plus(spent)
         self._changed[DailySpending][spent.id] = replace(change.after)
 
@@ -232,37 +241,33 @@ class _Draft:
         for columns in groups:
             values = tuple(getattr(record, column) for column in columns)
             same = where(**dict(zip(columns, values, strict=True)))
-            if None not in values and self.fitting(kind, [*same, Condition("id", "!=", record.id)]):
+            if None not in values and self.matching(kind, [*same, Condition("id", "!=", record.id)]):
                 raise DuplicateRecord(kind.TABLE, columns, values)
 
-    def _update(self, kind: type[Record], identity: str, values: Mapping[str, Any], expect: Where) -> None:
-        self._change(self._one(kind, identity, expect), values)
-
-    def _change(self, record: Any, values: Mapping[str, Any]) -> Any:
-        found = {
+    def _change(self, record: Any, values: Mapping[str, Any]) -> None:
+        new_values = {
             name: getattr(record, name) + value.amount if isinstance(value, Plus) else deepcopy(value)
             for name, value in values.items()
         }
         if isinstance(record, Run):
-            found["version"] = record.version + 1
-        after = replace(record, **found)
-        self._check_unique(after, [columns for columns in after.UNIQUE if not found.keys().isdisjoint(columns)])
+            new_values["version"] = record.version + 1
+        after = replace(record, **new_values)
+        self._check_unique(after, [columns for columns in after.UNIQUE if not new_values.keys().isdisjoint(columns)])
         self._changed[cast("type[Record]", type(record))][record.id] = after
-        return after
 
     def _advance(self, change: Advance) -> None:
-        run: Run = self._one(Run, change.run_id, change.expect)
-        number = run.last_event
+        run: Run = self._expected(Run, change.run_id, change.expect)
         change.written = [
-            RunEvent(change.run_id, number + place, one.type, deepcopy(one.payload), one.step_id, change.at)
-            for place, one in enumerate(change.events, 1)
+            RunEvent(change.run_id, seq, event.type, deepcopy(event.payload), event.step_id, change.at)
+            for seq, event in enumerate(change.events, run.last_event + 1)
         ]
-        self._change(run, {**change.values, "updated_at": change.at, "last_event": number + len(change.events)})
+        last_event = run.last_event + len(change.events)
+        self._change(run, {**change.values, "updated_at": change.at, "last_event": last_event})
         self._advanced.append(change)
 
     def _announce(self, change: Announce) -> None:
         change.made = 0
-        for webhook in self.fitting(Webhook, where(workspace_id=change.workspace_id, active=True)):
+        for webhook in self.matching(Webhook, where(workspace_id=change.workspace_id, active=True)):
             if not webhook.events or change.event_type in webhook.events:
                 self._insert(delivery_of(change, webhook.id))
                 change.made += 1
@@ -270,23 +275,27 @@ class _Draft:
     def _forget(self, run_id: str) -> None:
         self._changed[Run][run_id] = None
         for kind in OF_RUNS:
-            for record in self.fitting(kind, where(run_id=run_id)):
+            for record in self.matching(kind, where(run_id=run_id)):
                 self._changed[kind][record.id] = None
         self._forgotten.append(run_id)
-        self._advanced = [one for one in self._advanced if one.run_id != run_id]
+        self._advanced = [advance for advance in self._advanced if advance.run_id != run_id]
 
 
-def _rank(run: Run, written: Mapping[str, int]) -> tuple[bool, bool, int]:
-    """Return the position of a run in a queue: claimed runs come first, then begun ones, then others as written."""
-    return run.claim is None, run.status is RunStatus.PENDING, written[run.id]
+def _rank(run: Run, positions: Mapping[str, int]) -> tuple[bool, bool, int]:
+    """Return the rank of a run in a queue: claimed runs come first, then begun ones, then others as inserted."""
+    return run.claim is None, run.status is RunStatus.PENDING, positions[run.id]
 
 
-def _on_one_thread(one: Run, other: Run) -> bool:
-    return (one.workspace_id, one.thread_id) == (other.workspace_id, other.thread_id)
+def _share_thread(first: Run, second: Run) -> bool:
+    return (first.workspace_id, first.thread_id) == (second.workspace_id, second.thread_id)
 
 
-def _in_one_queue(one: Run, other: Run) -> bool:
-    return one.queue is not None and (one.workspace_id, one.queue) == (other.workspace_id, other.queue)
+def _share_queue(first: Run, second: Run) -> bool:
+    return first.queue is not None and (first.workspace_id, first.queue) == (second.workspace_id, second.queue)
+
+
+def _total(records: Sequence[Record], column: str) -> float:
+    return float(sum(getattr(record, column) or 0 for record in records))
 
 
 def _copied(record: R) -> R:
@@ -295,20 +304,20 @@ def _copied(record: R) -> R:
     return replace(record, **{name: deepcopy(getattr(record, name)) for name in json})
 
 
-def _fits(record: Record, condition: Condition) -> bool:
-    found, value = getattr(record, condition.column), condition.value
+def _meets(record: Record, condition: Condition) -> bool:
+    actual, expected = getattr(record, condition.column), condition.value
     if condition.operator == "in":
-        return found in value
-    if condition.operator not in ("=", "!=") and (found is None or value is None):
+        return actual in expected
+    if condition.operator not in ("=", "!=") and (actual is None or expected is None):
         return False
-    return _COMPARED[condition.operator](found, value)
+    return _COMPARISONS[condition.operator](actual, expected)
 
 
-def _place(column: str) -> Callable[[Any], tuple[bool, Any]]:
+def _sort_key(column: str) -> Callable[[Any], tuple[bool, Any]]:
     """Return a sort key in which None comes first, as in databases."""
 
-    def place(record: Any) -> tuple[bool, Any]:
+    def key(record: Any) -> tuple[bool, Any]:
         value = getattr(record, column)
         return value is not None, value
 
-    return place
+    return key

@@ -73,11 +73,11 @@ ENDED: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCE
 Status = TypeVar("Status", RunStatus, StepStatus)
 
 
-def check_transition(what: str, before: Status, after: Status) -> Status:
-    """Return the status after, if it may follow the one before. Raises InvalidTransition, which names what may follow.
+def check_transition(subject: str, before: Status, after: Status) -> Status:
+    """Return the new status, if it may follow the one before. Raises InvalidTransition, which lists those that may.
 
-    `what` is the run or the step that it concerns, as its owner knows it.
+    `subject` names the run or the step in the message, such as `Run 7`.
     """
     if after not in before.may_become:
-        raise InvalidTransition(what, before, after, sorted(before.may_become))
+        raise InvalidTransition(subject, before, after, sorted(before.may_become))
     return after

@@ -1,4 +1,4 @@
-"""Types that nodes ask answers to have, in a form that can be stored: never by import path, always by known name."""
+"""Required types of answers, as plain data that can be stored. Classes are named by registered names, not imported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIMPLE: dict[str, Any] = {
 }
 _NAMES = {kind: name for name, kind in _SIMPLE.items()}
 UNKNOWN: Any = None
-"""Stands for a type that its stored form does not show: the node checks the answer when it gets it."""
+"""Stands for a type that cannot be rebuilt: the node checks the answer when it receives it."""
 
 
 def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
@@ -37,10 +37,10 @@ def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
     if origin is Annotated:
         return plain_annotation(args[0], name_of)
     if origin is Union or origin is types.UnionType:
-        return ["union", *(plain_annotation(one, name_of) for one in args)]
+        return ["union", *(plain_annotation(arg, name_of) for arg in args)]
     if origin in _NAMES:
-        inside = ["..." if one is Ellipsis else plain_annotation(one, name_of) for one in args]
-        return ["of", _NAMES[origin], *inside]
+        plain_args = ["..." if arg is Ellipsis else plain_annotation(arg, name_of) for arg in args]
+        return ["of", _NAMES[origin], *plain_args]
     name = name_of(annotation) if isinstance(annotation, type) else None
     return ["class", name] if name is not None else ["unknown", repr(annotation)]
 
@@ -53,17 +53,16 @@ def made_annotation(plain: Any, named: Named) -> Any:
         return _SIMPLE.get(plain, UNKNOWN)
     kind, *parts = cast("list[Any]", plain)
     if kind == "literal":
-        return Literal[tuple(parts)]  # pyright: ignore  # made at run time
+        return Literal[tuple(parts)]  # pyright: ignore  # not a static expression
     if kind == "class":
         return named(parts[0])
     if kind == "json":
         return parts[0]
     if kind == "unknown":
         return UNKNOWN
-    inside = [Ellipsis if one == "..." else made_annotation(one, named) for one in parts[kind == "of" :]]
-    if any(one is UNKNOWN for one in inside):
-        return UNKNOWN
-    return Union[tuple(inside)] if kind == "union" else _SIMPLE[parts[0]][tuple(inside)]  # noqa: UP007
+    origin: Any = Union if kind == "union" else _SIMPLE[parts.pop(0)]
+    args = tuple(Ellipsis if part == "..." else made_annotation(part, named) for part in parts)
+    return UNKNOWN if any(arg is UNKNOWN for arg in args) else origin[args]
 
 
 def schema_form(schema: Any) -> str | None:
@@ -79,7 +78,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 def _form(hint: Any) -> str:
     if isinstance(hint, dict):
-        import json  # few graphs need it
+        import json  # rarely needed
 
         return "json " + json.dumps(hint, sort_keys=True, default=repr)
     origin, args = get_origin(hint), get_args(hint)

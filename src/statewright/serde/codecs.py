@@ -21,15 +21,15 @@ from statewright.messages import Message, RemoveMessage, ToolCall, ToolResult
 
 
 class Codec(NamedTuple):
-    """How values of one type are stored."""
+    """The conversion of values of one type."""
 
     tag: int
     type: str
     """The module and name of the type, joined by a dot."""
     plain: Callable[[Any], Any]
-    """The value as something simpler, which may hold values of other types."""
+    """Converts a value to plain data, which may contain values of other types."""
     made: Callable[[Any], Any]
-    """The value again."""
+    """Converts the plain data back to a value."""
 
 
 CODECS: dict[str, Codec] = {}
@@ -38,7 +38,7 @@ BY_TAG: dict[int, Codec] = {}
 
 
 def stored_as(tag: int, kind: str | type, plain: Callable[[Any], Any], made: Callable[[Any], Any]) -> None:
-    """Add a codec; for types that belong to Statewright and to Python. Others are registered with a `Serde`."""
+    """Add a codec for a type of Statewright or Python. Types of users are registered with a `Serde`."""
     name = kind if isinstance(kind, str) else type_name(kind)
     codec = Codec(tag, name, plain, made)
     if BY_TAG.setdefault(tag, codec).type != name:
@@ -46,7 +46,7 @@ def stored_as(tag: int, kind: str | type, plain: Callable[[Any], Any], made: Cal
     CODECS[name] = codec
 
 
-_LATER: Mapping[range, str] = {
+_MODULES: Mapping[range, str] = {
     range(47, 48): "statewright.checkpoint.model",
     range(50, 51): "statewright.graph.command",
     range(51, 52): "statewright.graph.context",
@@ -57,12 +57,12 @@ _LATER: Mapping[range, str] = {
     range(58, 59): "statewright.graph.command",
     range(59, 60): "statewright.serde.langchain_codec",
 }
-"""Modules with codecs of their own, mostly of higher folders, by tags: loaded when such a value is read."""
+"""Modules that add codecs, mostly of higher layers, by tags. They are imported when such a value is read."""
 
 
 def codec_of(tag: int) -> Codec | None:
     """Return the codec of a tag; None if this version has none."""
-    module = next((name for tags, name in _LATER.items() if tag in tags), None)
+    module = next((name for tags, name in _MODULES.items() if tag in tags), None)
     if tag not in BY_TAG and module is not None:
         importlib.import_module(module)
     return BY_TAG.get(tag)
@@ -75,13 +75,13 @@ def type_name(kind: type) -> str:
 
 def _trimmed(*parts: Any) -> list[Any]:
     """Return the parts without empty ones at the end."""
-    known = list(parts)
-    while known and known[-1] is None:
-        known.pop()
-    return known
+    trimmed = list(parts)
+    while trimmed and trimmed[-1] is None:
+        trimmed.pop()
+    return trimmed
 
 
-# -- Python's own
+# -- types of Python
 
 stored_as(2, tuple, list, tuple)
 stored_as(3, set, list, set)
@@ -95,11 +95,12 @@ def _zone(zone: tzinfo | None) -> Any:
     name = getattr(zone, "key", None)
     if isinstance(name, str):
         return name
-    ahead = zone.utcoffset(None)
-    if ahead is None:
-        raise ValueError(f"the time zone {zone!r} has no name to be stored by. Use zoneinfo.ZoneInfo")
-    seconds, own_name = ahead.total_seconds(), zone.tzname(None)
-    return seconds if own_name is None or own_name == timezone(ahead).tzname(None) else [seconds, own_name]
+    offset = zone.utcoffset(None)
+    if offset is None:
+        raise ValueError(f"the time zone {zone!r} has neither a name nor a fixed offset. Use zoneinfo.ZoneInfo")
+    seconds, offset_name = offset.total_seconds(), zone.tzname(None)
+    is_default_name = offset_name is None or offset_name == timezone(offset).tzname(None)
+    return seconds if is_default_name else [seconds, offset_name]
 
 
 def _made_zone(stored: Any) -> tzinfo | None:
@@ -109,7 +110,7 @@ def _made_zone(stored: Any) -> tzinfo | None:
         try:
             return ZoneInfo(stored)
         except ZoneInfoNotFoundError:
-            raise SerdeError(f"the time zone {stored!r}", "nobody knows it here. Install tzdata") from None
+            raise SerdeError(f"the time zone {stored!r}", "it is not known on this machine. Install tzdata") from None
     if isinstance(stored, list):
         seconds, name = cast("list[Any]", stored)
         return timezone(timedelta(seconds=seconds), name)
@@ -132,8 +133,8 @@ stored_as(
 stored_as(8, timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda parts: timedelta(*parts))
 
 
-def _in(module: str, name: str) -> Callable[..., Any]:
-    """Makes a value with a function of a module of Python's own, loaded when it is needed."""
+def _function_of(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that calls one of the standard library, whose module is imported when it is needed."""
 
     def make(value: Any) -> Any:
         return getattr(importlib.import_module(module), name)(value)
@@ -141,10 +142,11 @@ def _in(module: str, name: str) -> Callable[..., Any]:
     return make
 
 
-stored_as(9, "decimal.Decimal", str, _in("decimal", "Decimal"))
+stored_as(9, "decimal.Decimal", str, _function_of("decimal", "Decimal"))
 for _number, _path in enumerate(("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")):
-    stored_as(10 + _number, f"pathlib.{_path}", str, _in("pathlib", _path if _path.startswith("Pure") else "Path"))
-    CODECS[f"pathlib._local.{_path}"] = BY_TAG[10 + _number]  # where Python 3.13 has them
+    _class = _path if _path.startswith("Pure") else "Path"  # a path of another system becomes one of this system
+    stored_as(10 + _number, f"pathlib.{_path}", str, _function_of("pathlib", _class))
+    CODECS[f"pathlib._local.{_path}"] = BY_TAG[10 + _number]  # their module in Python 3.13
 stored_as(14, "uuid.UUID", lambda value: value.bytes, lambda stored: importlib.import_module("uuid").UUID(bytes=stored))
 stored_as(
     15,
@@ -152,16 +154,16 @@ stored_as(
     lambda value: value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True),
     lambda stored: int.from_bytes(stored, "little", signed=True),
 )
-"""Integers of more than 64 bits; others are MessagePack's."""
+"""Integers of more than 64 bits; MessagePack has smaller ones."""
 stored_as(
     16,
     str,
     lambda value: value.encode("utf-8", "surrogatepass"),
     lambda stored: stored.decode("utf-8", "surrogatepass"),
 )
-"""Text that is no valid Unicode."""
+"""Text with lone surrogates, which is not valid Unicode."""
 stored_as(17, dict, lambda value: [[key, item] for key, item in value.items()], dict)
-"""Maps with keys that MessagePack does not know."""
+"""Dicts with keys that MessagePack lacks."""
 stored_as(19, complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts))
 stored_as(20, range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts))
 stored_as(
@@ -170,11 +172,11 @@ stored_as(
     lambda value: [list(value), value.maxlen],
     lambda parts: importlib.import_module("collections").deque(*parts),
 )
-stored_as(22, "collections.OrderedDict", lambda value: list(value.items()), _in("collections", "OrderedDict"))
-stored_as(23, "collections.Counter", dict, _in("collections", "Counter"))
+stored_as(22, "collections.OrderedDict", lambda value: list(value.items()), _function_of("collections", "OrderedDict"))
+stored_as(23, "collections.Counter", dict, _function_of("collections", "Counter"))
 stored_as(27, bytearray, bytes, bytearray)
 
-# -- numpy, where it is installed
+# -- numpy
 
 
 def _plain_array(array: Any) -> Any:
@@ -184,7 +186,7 @@ def _plain_array(array: Any) -> Any:
 
 
 def _plain_dtype(dtype: Any) -> Any:
-    stored = dtype.str if dtype.names is None else [list(one) for one in dtype.descr]
+    stored = dtype.str if dtype.names is None else [list(field) for field in dtype.descr]
     if _made_dtype(stored) != dtype:
         raise ValueError(f"{dtype!r} has gaps between its fields. Use numpy.lib.recfunctions.repack_fields")
     return stored
@@ -192,7 +194,7 @@ def _plain_dtype(dtype: Any) -> Any:
 
 def _made_dtype(stored: Any) -> Any:
     numpy = importlib.import_module("numpy")
-    return numpy.dtype(stored if isinstance(stored, str) else [tuple(one) for one in stored])
+    return numpy.dtype(stored if isinstance(stored, str) else [tuple(field) for field in stored])
 
 
 def _made_array(parts: Sequence[Any]) -> Any:
@@ -214,7 +216,7 @@ def _made_scalar(parts: Sequence[Any]) -> Any:
 NUMPY_SCALAR = Codec(25, "numpy.generic", _plain_scalar, _made_scalar)
 BY_TAG[25] = NUMPY_SCALAR
 
-# -- exceptions: told of in logs, and given to error handlers
+# -- exceptions, for logs and error handlers
 
 
 def _plain_exception(error: BaseException) -> Any:
@@ -232,25 +234,26 @@ def _is_simple(value: Any) -> bool:
 
 
 def _made_exception(parts: Sequence[Any]) -> BaseException:
-    """Return an exception of its class, if that is Python's or ours, or else a StoredError with its name."""
+    """Return an exception of its class, if that belongs to Python or Statewright, or else a StoredError."""
     name, text, notes, *args = parts
-    error = _said_again(name, text, [*args, [text]]) or StoredError(name, text)
+    error = _rebuilt_exception(name, text, [*args, [text]]) or StoredError(name, text)
     for note in notes:
         add_note(error, note)
     return error
 
 
-def _said_again(name: str, text: str, tries: Sequence[Sequence[Any]]) -> BaseException | None:
-    """Return an exception of Python's or of ours with the message `text`; None if no arguments give that message."""
-    module, _, own = name.rpartition(".")
-    home: Any = {"builtins": builtins, errors.__name__: errors}.get(module)
-    kind: Any = getattr(home, errors.FORMER_NAMES.get(own, own), None)
+def _rebuilt_exception(name: str, text: str, candidates: Sequence[Sequence[Any]]) -> BaseException | None:
+    """Return an exception of Python or Statewright with the message `text`; None if no arguments give that message."""
+    module_name, _, class_name = name.rpartition(".")
+    module: Any = {"builtins": builtins, errors.__name__: errors}.get(module_name)
+    kind: Any = getattr(module, errors.FORMER_NAMES.get(class_name, class_name), None)
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         return None
-    for args in tries:
+    for args in candidates:
         try:
-            error = kind(*args) if home is builtins else kind.__new__(kind, *args)  # ours have written their sentence
-        except Exception:  # a group, say, that misses its parts
+            # Errors of Statewright compose their message in `__init__`; here it is composed already.
+            error = kind(*args) if module is builtins else kind.__new__(kind, *args)
+        except Exception:  # other arguments are required, as by an ExceptionGroup
             continue
         error.args = tuple(args)
         if str(error) == text:
@@ -262,7 +265,7 @@ EXCEPTION = Codec(26, "builtins.BaseException", _plain_exception, _made_exceptio
 BY_TAG[26] = EXCEPTION
 
 
-# -- Statewright's
+# -- types of Statewright
 
 
 def _plain_message(message: Message) -> Any:
@@ -280,14 +283,14 @@ def _plain_message(message: Message) -> Any:
 
 def _made_message(parts: list[Any]) -> Message:
     if len(parts) == 3:  # nearly always
-        content, role, identity = parts
-        return Message(content, ROLES[role] if type(role) is int else role, whole_id(identity))
-    content, role, *rest = parts
-    if len(parts) > 2 and rest[0] is not None:
-        rest[0] = whole_id(rest[0])
+        content, role, message_id = parts
+        return Message(content, ROLES[role] if type(role) is int else role, whole_id(message_id))
+    content, role, *optional = parts
+    if len(parts) > 2 and optional[0] is not None:
+        optional[0] = whole_id(optional[0])
     if len(parts) > 4:
-        rest[2] = tuple(cast("list[Any]", rest[2] or ()))
-    return Message(content, cast(str, role if type(role) is str else ROLES[role]), *rest)
+        optional[2] = tuple(cast("list[Any]", optional[2] or ()))
+    return Message(content, cast(str, role if type(role) is str else ROLES[role]), *optional)
 
 
 stored_as(40, Message, _plain_message, _made_message)

@@ -1,8 +1,8 @@
-"""The codec for messages of LangChain, with short names, so that they need no registration.
+"""The codec for messages of LangChain, which need no registration and are stored under short names.
 
 A message is stored as its set fields, and fields with other values than the defaults of its class; it is rebuilt
 without validators, which would derive calls from other fields. Further fields of the current class get their defaults.
-LangChain is not loaded before such a message is read.
+LangChain is not imported before such a message is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CLASSES: Final = frozenset(
         "ToolMessageChunk",
     }
 )
-"""The classes of langchain_core.messages. Their names stand in stored data."""
+"""The classes of langchain_core.messages, whose names are part of stored data."""
 
 
 def _plain(message: Any) -> list[Any]:
@@ -43,8 +43,8 @@ def _plain(message: Any) -> list[Any]:
         for name, value in fields.items()
         if name not in were_set and not (name in declared and value == _default(declared[name]))
     }
-    written = {name: value for name, value in fields.items() if name in were_set}
-    return [type(message).__name__, written, changed] if changed else [type(message).__name__, written]
+    set_fields = {name: value for name, value in fields.items() if name in were_set}
+    return [type(message).__name__, set_fields, changed] if changed else [type(message).__name__, set_fields]
 
 
 def _default(field: Any) -> Any:
@@ -52,12 +52,12 @@ def _default(field: Any) -> Any:
 
 
 def _made(parts: Sequence[Any]) -> Any:
-    name, written, *more = parts
+    name, set_fields, *optional = parts
     if name not in _CLASSES:
-        raise ValueError(f"there is no class of messages {name!r}")
-    changed: dict[str, Any] = more[0] if more else {}
+        raise ValueError(f"there is no message class {name!r}")
+    changed: dict[str, Any] = optional[0] if optional else {}
     kind = getattr(importlib.import_module("langchain_core.messages"), name)
-    return kind.model_construct(_fields_set=set(written), **{**written, **changed})
+    return kind.model_construct(_fields_set=set(set_fields), **{**set_fields, **changed})
 
 
 CODEC: Final = Codec(59, "langchain_core.messages.base.BaseMessage", _plain, _made)
@@ -65,6 +65,6 @@ BY_TAG[CODEC.tag] = CODEC
 
 
 def codec_for(kind: type) -> Codec | None:
-    """Return the codec for a class of langchain_core.messages; None for one that is not known, a user's say."""
-    is_own = kind.__module__.startswith("langchain_core.messages.") and kind.__name__ in _CLASSES
-    return CODEC if is_own else None
+    """Return the codec for a class of langchain_core.messages; None for other classes, such as subclasses of users."""
+    is_known = kind.__module__.startswith("langchain_core.messages.") and kind.__name__ in _CLASSES
+    return CODEC if is_known else None

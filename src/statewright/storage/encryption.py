@@ -1,7 +1,7 @@
 """Compression and encryption of stored bytes.
 
-Plain bytes are stored as they are. Others begin with a byte with which no MessagePack value begins, and with a letter
-for the operation.
+Bytes that are neither compressed nor encrypted are stored unchanged. Others have a prefix: a byte with which no
+MessagePack value begins, and a letter for the operation.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class Encryptor:
             return stored
         decompressor = zlib.decompressobj()
         try:
-            plain = decompressor.decompress(stored[2:], LARGEST)
+            data = decompressor.decompress(stored[2:], LARGEST)
         except zlib.error as error:
             raise DamagedDatabase(f"compressed bytes cannot be read: {error}") from error
         if not decompressor.eof:
-            reason = f"they hold more than {LARGEST} bytes" if len(plain) >= LARGEST else "they are cut off"
+            reason = f"they expand to more than {LARGEST} bytes" if len(data) >= LARGEST else "they are truncated"
             raise DamagedDatabase(f"compressed bytes cannot be read: {reason}")
-        return plain
+        return data
 
     def _decrypt(self, stored: bytes) -> bytes:
         if self._cipher is None:
@@ -76,7 +76,7 @@ class Encryptor:
 
 def _cipher(key: bytes) -> Any:
     if len(key) not in (16, 24, 32):
-        raise InvalidConfig(f"The key has {len(key)} bytes. Give 16, 24 or 32, e.g. os.urandom(32), and keep them.")
+        raise InvalidConfig(f"The key has {len(key)} bytes. Give 16, 24 or 32, e.g. os.urandom(32), and store them.")
     with optional("Encryption needs", extra="crypto"):
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     return AESGCM(key)

@@ -17,7 +17,7 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:|sqlite:")
 def path_of(location: str | os.PathLike[str]) -> Path:
     """Return the path for a path or a URL such as `sqlite:///runs.db`; `~` is the home of the user.
 
-    Raises InvalidConfig for what names no file.
+    Raises InvalidConfig for a location that is not a file.
     """
     text = os.fspath(location)
     if text.startswith(_PREFIX):
@@ -33,13 +33,13 @@ def path_of(location: str | os.PathLike[str]) -> Path:
 
 
 def _refusal(url: str) -> str:
-    scheme, shown = url.partition(":")[0], Redactor().text(url)
+    scheme, masked = url.partition(":")[0], Redactor().text(url)
     if scheme.lower() in ("sqlite", "file"):
         return (
-            f"The URL {shown!r} is not valid here. Write a path such as 'runs.db', or 'sqlite:///runs.db', where "
+            f"The URL {masked!r} is not valid here. Write a path such as 'runs.db', or 'sqlite:///runs.db', where "
             f"the path begins after three slashes, an absolute one with a fourth."
         )
     return (
-        f"The URL {shown!r} does not name a SQLite file. Give a path such as 'runs.db', or 'sqlite:///runs.db'; "
+        f"The URL {masked!r} does not name a SQLite file. Give a path such as 'runs.db', or 'sqlite:///runs.db'; "
         f"there is no storage for {scheme!r} URLs."
     )

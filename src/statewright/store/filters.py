@@ -1,4 +1,4 @@
-"""Which values meet a filter: `{"field": value}`, or `{"field": {"$gte": 3}}`."""
+"""Filters of searches: `{"field": value}`, or `{"field": {"$gte": 3}}`."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from typing import Any, cast
 from statewright.errors import InvalidUpdateError, suggestion
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "$eq": lambda found, wanted: found == wanted,
-    "$ne": lambda found, wanted: found != wanted,
-    "$gt": lambda found, wanted: found > wanted,
-    "$gte": lambda found, wanted: found >= wanted,
-    "$lt": lambda found, wanted: found < wanted,
-    "$lte": lambda found, wanted: found <= wanted,
-    "$in": lambda found, wanted: found in wanted,
-    "$nin": lambda found, wanted: found not in wanted,
-    "$contains": lambda found, wanted: wanted in found,
-    "$exists": lambda found, wanted: bool(wanted),
+    "$eq": lambda actual, operand: actual == operand,
+    "$ne": lambda actual, operand: actual != operand,
+    "$gt": lambda actual, operand: actual > operand,
+    "$gte": lambda actual, operand: actual >= operand,
+    "$lt": lambda actual, operand: actual < operand,
+    "$lte": lambda actual, operand: actual <= operand,
+    "$in": lambda actual, operand: actual in operand,
+    "$nin": lambda actual, operand: actual not in operand,
+    "$contains": lambda actual, operand: operand in actual,
+    "$exists": lambda actual, operand: bool(operand),
 }
+_MISSING: Any = object()
 
 
-def matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Return whether a value meets every condition. Raises InvalidUpdateError for an unknown operator."""
-    return all(_holds(value, path, condition) for path, condition in wanted.items())
+def matches(value: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
+    """Return whether a value meets all conditions, by path. Raises InvalidUpdateError for an unknown operator."""
+    return all(_meets(value, path, condition) for path, condition in conditions.items())
 
 
-def _holds(value: Mapping[str, Any], path: str, condition: Any) -> bool:
-    found, is_there = _at(value, path)
-    conditions = cast(dict[Any, Any], condition) if isinstance(condition, dict) else {}
-    if not any(str(name).startswith("$") for name in conditions):
-        return is_there and bool(found == condition)
-    for name in conditions:
+def _meets(value: Mapping[str, Any], path: str, condition: Any) -> bool:
+    actual = _value_at(value, path)
+    operands = cast(dict[Any, Any], condition) if isinstance(condition, dict) else {}
+    if not any(str(name).startswith("$") for name in operands):
+        return actual is not _MISSING and bool(actual == condition)
+    for name in operands:
         _operator(str(name))
-    if not is_there:
-        return all(name in ("$ne", "$nin") or (name == "$exists" and not wanted) for name, wanted in conditions.items())
-    return all(_compared(str(name), found, wanted) for name, wanted in conditions.items())
+    if actual is _MISSING:
+        return all(name in ("$ne", "$nin") or (name == "$exists" and not operand) for name, operand in operands.items())
+    return all(_compare(str(name), actual, operand) for name, operand in operands.items())
 
 
-def _at(value: Mapping[str, Any], path: str) -> tuple[Any, bool]:
-    """Return the value at a path like `author.name`, and whether it exists."""
+def _value_at(value: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a path like `author.name`; _MISSING if there is none."""
     if path in value:
-        return value[path], True
-    found: list[Any] = [value]
+        return value[path]
+    current: Any = value
     for part in path.split("."):
-        inside = cast("Mapping[str, Any] | None", found[-1] if isinstance(found[-1], Mapping) else None)
-        if inside is None or part not in inside:
-            return None, False
-        found.append(inside[part])
-    return cast(Any, found[-1]), True
+        if not isinstance(current, Mapping) or part not in current:
+            return _MISSING
+        current = cast("Mapping[str, Any]", current)[part]
+    return current
 
 
 def _operator(name: str) -> Callable[[Any, Any], bool]:
@@ -59,8 +59,8 @@ def _operator(name: str) -> Callable[[Any, Any], bool]:
     return operator
 
 
-def _compared(name: str, found: Any, wanted: Any) -> bool:
+def _compare(name: str, actual: Any, operand: Any) -> bool:
     try:
-        return _operator(name)(found, wanted)
-    except TypeError:  # values of different kinds are in no order, and what is no collection holds nothing
+        return _operator(name)(actual, operand)
+    except TypeError:  # values of different types have no order, and a number contains nothing
         return name == "$nin"

@@ -1,4 +1,4 @@
-"""A store in memory: for tests, and for programs that need no more."""
+"""A store in memory, for tests and for programs whose data may end with the process."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
-from statewright.errors import InvalidUpdateError
 from statewright.page import cut_page
 from statewright.store.filters import matches
 from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, checked_namespace
 from statewright.store.port import StoreFace
-from statewright.store.vectors import Vector, embedded, similarity, texts_at
+from statewright.store.vectors import Vector, embedded, required_index, similarity, texts_at
 
-Place = tuple[Namespace, str]
+ItemKey = tuple[Namespace, str]
+"""A namespace, and a key in it."""
 
 
-class _Kept:
+class _Entry:
     """An item with its vectors and its expiry."""
 
     __slots__ = ("item", "ttl", "until", "vectors")
@@ -29,7 +29,7 @@ class _Kept:
         self.ttl = ttl
         self.until = None if ttl is None else now + ttl
 
-    def is_over(self, now: float) -> bool:
+    def is_expired(self, now: float) -> bool:
         return self.until is not None and now >= self.until
 
     def refresh(self, now: float) -> None:
@@ -46,18 +46,19 @@ class InMemoryStore(StoreFace):
         self._clock = clock or SystemClock()
         self._index = index
         self._ttl = ttl or TimeToLive()
-        self._kept: dict[Place, _Kept] = {}
+        self._entries: dict[ItemKey, _Entry] = {}
+        """By item, in order of the last update."""
         self._lock = threading.Lock()
         self._sweeper: Timer | None = None
 
     def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
         now = self._clock.monotonic()
         with self._lock:
-            kept = self._kept.get((namespace, key))
-            if kept is None or kept.is_over(now):
+            entry = self._entries.get((namespace, key))
+            if entry is None or entry.is_expired(now):
                 return None
-            self._read(kept, now, refresh_ttl)
-            return copy.deepcopy(kept.item)
+            self._refresh(entry, now, refresh_ttl)
+            return copy.deepcopy(entry.item)
 
     def put(
         self,
@@ -68,22 +69,22 @@ class InMemoryStore(StoreFace):
         index: bool | Sequence[str] | None = None,
         ttl: Duration | None = None,
     ) -> None:
-        place = (checked_namespace(namespace), key)
-        own = copy.deepcopy(dict(value))
-        vectors = self._vectors(own, index)  # before the lock: it may ask a model
-        lives = self._ttl.default if ttl is None else ttl
+        item_key = (checked_namespace(namespace), key)
+        own_value = copy.deepcopy(dict(value))
+        vectors = self._vectors(own_value, index)  # before the lock is taken, because it may call a model
+        duration = self._ttl.default if ttl is None else ttl
         now = self._clock.now()
         with self._lock:
-            former = self._kept.pop(place, None)  # popped: the last updated stands last
-            lived = former is not None and not former.is_over(self._clock.monotonic())
-            created_at = former.item.created_at if former is not None and lived else now
-            item = Item(namespace=namespace, key=key, value=own, created_at=created_at, updated_at=now)
-            seconds = None if lives is None else as_seconds(lives)
-            self._kept[place] = _Kept(item, vectors, seconds, self._clock.monotonic())
+            previous = self._entries.pop(item_key, None)  # removed, so that the item becomes the last one
+            is_update = previous is not None and not previous.is_expired(self._clock.monotonic())
+            created_at = previous.item.created_at if previous is not None and is_update else now
+            item = Item(namespace=namespace, key=key, value=own_value, created_at=created_at, updated_at=now)
+            seconds = None if duration is None else as_seconds(duration)
+            self._entries[item_key] = _Entry(item, vectors, seconds, self._clock.monotonic())
 
     def delete(self, namespace: Namespace, key: str) -> None:
         with self._lock:
-            self._kept.pop((namespace, key), None)
+            self._entries.pop((namespace, key), None)
 
     def search(
         self,
@@ -95,21 +96,21 @@ class InMemoryStore(StoreFace):
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        wanted = self._wanted(query)
+        vector = self._query_vector(query)
         now = self._clock.monotonic()
         with self._lock:
-            newest_first = [kept for kept in reversed(self._kept.values()) if not kept.is_over(now)]
-            found = [
-                (_score(kept, wanted), kept)
-                for kept in newest_first
-                if _fits(kept.item.namespace[: len(prefix)], prefix) and matches(kept.item.value, filter or {})
+            newest_first = [entry for entry in reversed(self._entries.values()) if not entry.is_expired(now)]
+            scored = [
+                (_score(entry, vector), entry)
+                for entry in newest_first
+                if _matches(entry.item.namespace[: len(prefix)], prefix) and matches(entry.item.value, filter or {})
             ]
-            if wanted is not None:
-                found = sorted((one for one in found if one[0] is not None), key=_nearest_first)
-            shown = found[cut_page(limit, offset)]
-            for _, kept in shown:
-                self._read(kept, now, refresh_ttl)
-            return [_search_item(kept.item, score) for score, kept in shown]
+            if vector is not None:
+                scored = sorted((pair for pair in scored if pair[0] is not None), key=_most_similar_first)
+            page = scored[cut_page(limit, offset)]
+            for _, entry in page:
+                self._refresh(entry, now, refresh_ttl)
+            return [_search_item(entry.item, score) for score, entry in page]
 
     def list_namespaces(
         self,
@@ -122,25 +123,26 @@ class InMemoryStore(StoreFace):
     ) -> list[Namespace]:
         now = self._clock.monotonic()
         with self._lock:
-            used = {namespace for (namespace, _), kept in self._kept.items() if not kept.is_over(now)}
-        found = {
+            used = {namespace for (namespace, _), entry in self._entries.items() if not entry.is_expired(now)}
+        namespaces = {
             namespace[:max_depth]
             for namespace in used
-            if _fits(namespace[: len(prefix)], prefix) and _fits(namespace[len(namespace) - len(suffix) :], suffix)
+            if _matches(namespace[: len(prefix)], prefix)
+            and _matches(namespace[len(namespace) - len(suffix) :], suffix)
         }
-        return sorted(found)[cut_page(limit, offset)]
+        return sorted(namespaces)[cut_page(limit, offset)]
 
     def sweep(self) -> int:
-        """Remove the items whose time is over; how many there were."""
+        """Remove the expired items, and return their number."""
         now = self._clock.monotonic()
         with self._lock:
-            over = [place for place, kept in self._kept.items() if kept.is_over(now)]
-            for place in over:
-                del self._kept[place]
-        return len(over)
+            expired = [item_key for item_key, entry in self._entries.items() if entry.is_expired(now)]
+            for item_key in expired:
+                del self._entries[item_key]
+        return len(expired)
 
     def start_sweeper(self) -> None:
-        """Sweep from time to time, until `close()`."""
+        """Remove expired items every `TimeToLive.sweep_every`, until `close()`."""
         self.close()
         self._sweeper = self._clock.call_later(as_seconds(self._ttl.sweep_every), self._sweep_again)
 
@@ -154,9 +156,9 @@ class InMemoryStore(StoreFace):
             self._sweeper.cancel()
             self._sweeper = None
 
-    def _read(self, kept: _Kept, now: float, refresh: bool | None) -> None:
+    def _refresh(self, entry: _Entry, now: float, refresh: bool | None) -> None:
         if self._ttl.refresh_on_read if refresh is None else refresh:
-            kept.refresh(now)
+            entry.refresh(now)
 
     def _vectors(self, value: Mapping[str, Any], index: bool | Sequence[str] | None) -> Sequence[Vector]:
         if self._index is None or index is False:
@@ -164,28 +166,22 @@ class InMemoryStore(StoreFace):
         paths = self._index.fields if index is None or index is True else index
         return embedded(self._index, texts_at(value, paths))
 
-    def _wanted(self, query: str | None) -> Vector | None:
-        if query is None:
-            return None
-        if self._index is None:
-            raise InvalidUpdateError(
-                "A search by meaning needs an index: give the store index=Index(dims=..., embed=...)."
-            )
-        return embedded(self._index, [query])[0]
+    def _query_vector(self, query: str | None) -> Vector | None:
+        return None if query is None else embedded(required_index(self._index), [query])[0]
 
 
-def _score(kept: _Kept, wanted: Vector | None) -> float | None:
-    """Return the similarity of the nearest part of an item; None without a query or comparable vectors."""
-    if wanted is None or not kept.vectors:
+def _score(entry: _Entry, query: Vector | None) -> float | None:
+    """Return the similarity of the most similar part of an item; None without a query, or without vectors."""
+    if query is None or not entry.vectors:
         return None
-    return max(similarity(vector, wanted) for vector in kept.vectors)
+    return max(similarity(vector, query) for vector in entry.vectors)
 
 
-def _nearest_first(found: tuple[float | None, _Kept]) -> float:
-    return -(found[0] or 0.0)
+def _most_similar_first(pair: tuple[float | None, _Entry]) -> float:
+    return -(pair[0] or 0.0)
 
 
-def _fits(labels: Namespace, pattern: Namespace) -> bool:
+def _matches(labels: Namespace, pattern: Namespace) -> bool:
     """Return whether labels match a pattern, in which `"*"` stands for any label."""
     return len(labels) == len(pattern) and all(p in ("*", label) for p, label in zip(pattern, labels, strict=True))
 

@@ -38,11 +38,11 @@ class TimeToLive:
     """How long the items of a store live."""
 
     default: Duration | None = None
-    """For items that are put without a ttl; for ever if not given."""
+    """The time to live of items that are put without one; None for ever."""
     refresh_on_read: bool = True
     """True if reading an item restarts its time to live."""
     sweep_every: Duration = 300.0
-    """How often `start_sweeper()` removes what is over; until then it is there, but nobody is shown it."""
+    """The interval at which `start_sweeper()` removes expired items; until then they are invisible."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,7 @@ class SearchItem(Item):
     """An item that a search found."""
 
     score: float | None = None
-    """How near it is to the query; None where there was none."""
+    """The similarity to the query, up to 1; None without a query."""
 
 
 def checked_namespace(namespace: Namespace) -> Namespace:
@@ -70,9 +70,9 @@ def checked_namespace(namespace: Namespace) -> Namespace:
         raise InvalidUpdateError(f"The namespace is {namespace!r}. Give a tuple of labels, e.g. ('users', '42').")
     bad = [label for label in namespace if not isinstance(label, str) or not label or "." in label]  # pyright: ignore
     if not namespace or bad:
-        found = f"the label {bad[0]!r}" if bad else "no label"
+        problem = f"the label {bad[0]!r}" if bad else "no label"
         raise InvalidUpdateError(
-            f"The namespace {namespace!r} has {found}. Give at least one label; labels are not empty and hold no dot."
+            f"The namespace {namespace!r} has {problem}. Give at least one label; labels are not empty and have no dot."
         )
     return namespace
 

@@ -15,9 +15,11 @@ from statewright.store.model import GetOp, Item, ListNamespacesOp, Namespace, Op
 
 @runtime_checkable
 class Store(Protocol):
-    """Values by namespace and key. Writes take effect at once: they are no part of a superstep."""
+    """Values by namespace and key. Writes take effect at once: they are not part of a superstep."""
 
-    def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None: ...
+    def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
+        """Return an item; None if there is none. `refresh_ttl` restarts its time to live, by default as configured."""
+        ...
 
     def put(
         self,
@@ -28,15 +30,15 @@ class Store(Protocol):
         index: bool | Sequence[str] | None = None,
         ttl: Duration | None = None,
     ) -> None:
-        """Keep a copy of `value`, replacing what was there, for `ttl` if given.
+        """Store a copy of `value`, in place of the previous one, for `ttl` if it is given.
 
-        `index` says whether the item is found by meaning, or by which of its fields. Raises InvalidUpdateError for a
-        bad namespace.
+        `index` is True or False for whether a search by meaning finds the item, or the fields that are searched.
+        Raises InvalidUpdateError for an invalid namespace.
         """
         ...
 
     def delete(self, namespace: Namespace, key: str) -> None:
-        """Remove an item; nothing happens where there is none."""
+        """Remove an item, if it exists."""
         ...
 
     def search(
@@ -49,9 +51,9 @@ class Store(Protocol):
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        """Items under `prefix` whose values hold what `filter` says: the last updated first, or the nearest to `query`.
+        """Return items under a prefix that match `filter`, the last updated or the most similar to `query` first.
 
-        Raises InvalidUpdateError for a query where there is no index, and for an unknown operator.
+        Raises InvalidUpdateError for a query if there is no index, and for an unknown operator.
         """
         ...
 
@@ -64,12 +66,15 @@ class Store(Protocol):
         limit: int = 100,
         offset: int = 0,
     ) -> Sequence[Namespace]:
-        """Namespaces in use, sorted, cut to `max_depth` labels. In `prefix` and `suffix` `"*"` stands for any label."""
+        """Return the namespaces in use, sorted and cut to `max_depth` labels.
+
+        In `prefix` and `suffix`, `"*"` matches any label.
+        """
         ...
 
 
 class StoreFace:
-    """The methods of a store besides the port. Adapters derive from it."""
+    """The methods of a store for users, in addition to the port. Adapters derive from it."""
 
     def batch(self: Any, operations: Iterable[Operation]) -> list[Any]:
         """Perform operations in order, and return their results."""

@@ -1,4 +1,4 @@
-"""Search by meaning, exactly: every vector is compared."""
+"""Search by meaning: embedding of texts, and exact comparison with every vector."""
 
 from __future__ import annotations
 
@@ -14,21 +14,28 @@ from statewright.store.model import Index
 Vector = Sequence[float]
 
 
+def required_index(index: Index | None) -> Index:
+    """Return the index of a store. Raises InvalidUpdateError if it has none, so that a query is not possible."""
+    if index is None:
+        raise InvalidUpdateError("A search by meaning needs an index: give the store index=Index(dims=..., embed=...).")
+    return index
+
+
 def embedded(index: Index, texts: Sequence[str]) -> list[Vector]:
     """Return the vectors of texts, normalised to length 1. Raises InvalidUpdateError for wrong dimensions."""
     vectors = [list(map(float, vector)) for vector in index.embed(texts)] if texts else []
-    wrong = next((len(vector) for vector in vectors if len(vector) != index.dims), index.dims)
-    if wrong != index.dims or len(vectors) != len(texts):
+    dims = next((len(vector) for vector in vectors if len(vector) != index.dims), index.dims)
+    if dims != index.dims or len(vectors) != len(texts):
         raise InvalidUpdateError(
-            f"The embedding gave {len(vectors)} vectors of {wrong} numbers for {len(texts)} texts. "
+            f"The embedding gave {len(vectors)} vectors of {dims} numbers for {len(texts)} texts. "
             f"The index wants one of {index.dims} for each."
         )
-    return [_unit(vector) for vector in vectors]
+    return [_normalised(vector) for vector in vectors]
 
 
-def _unit(vector: Vector) -> Vector:
+def _normalised(vector: Vector) -> Vector:
     length = math.hypot(*vector)
-    return [one / length for one in vector] if length else vector
+    return [number / length for number in vector] if length else vector
 
 
 def similarity(first: Vector, second: Vector) -> float:
@@ -38,41 +45,42 @@ def similarity(first: Vector, second: Vector) -> float:
 
 def texts_at(value: Mapping[str, Any], paths: Iterable[str]) -> list[str]:
     """Return the texts at some paths of a value; other values as JSON."""
-    found = (one for path in paths for one in _at(value, path))
-    return [one if isinstance(one, str) else _as_text(one) for one in found]
+    parts = (part for path in paths for part in _values_at(value, path))
+    return [part if isinstance(part, str) else _as_text(part) for part in parts]
 
 
 def _as_text(value: Any) -> str:
     try:
         return json.dumps(value, default=str, sort_keys=True)
-    except TypeError:  # keys of different kinds are in no order
+    except TypeError:  # keys of different types have no order
         return json.dumps(value, default=str)
 
 
-def _at(value: Any, path: str) -> list[Any]:
+def _values_at(value: Any, path: str) -> list[Any]:
     if path in ("$", ""):
         return [value]
     if path.startswith("["):
-        place, _, rest = path[1:].partition("]")
-        return [one for item in _chosen(value, place) for one in _at(item, rest.removeprefix("."))]
+        index, _, remainder = path[1:].partition("]")
+        items = _items_at(value, index)
+        return [inner for item in items for inner in _values_at(item, remainder.removeprefix("."))]
     if not isinstance(value, Mapping):
         return []
-    inside = cast(Mapping[str, Any], value)
-    if path in inside:
-        return [inside[path]] if inside[path] is not None else []
-    name, rest = _STEP.match(path).groups()  # pyright: ignore  # every text matches
-    return _at(inside[name], rest.removeprefix(".")) if inside.get(name) is not None else []
+    fields = cast(Mapping[str, Any], value)
+    if path in fields:  # a key may contain dots
+        return [fields[path]] if fields[path] is not None else []
+    name, remainder = _STEP.match(path).groups()  # pyright: ignore  # every text matches
+    return _values_at(fields[name], remainder.removeprefix(".")) if fields.get(name) is not None else []
 
 
 _STEP = re.compile(r"([^.\[]*)(.*)", re.DOTALL)
-_PLACE = re.compile(r"-?[0-9]+")
+_INDEX = re.compile(r"-?[0-9]+")
 
 
-def _chosen(value: Any, place: str) -> Sequence[Any]:
-    """Return the items of a list for an index, or all items for `*`."""
+def _items_at(value: Any, index: str) -> Sequence[Any]:
+    """Return the item of a list at an index, or all items for `*`."""
     items = cast(list[Any], value) if isinstance(value, list) else []
-    if place == "*":
+    if index == "*":
         return items
-    if not _PLACE.fullmatch(place) or not -len(items) <= int(place) < len(items):
+    if not _INDEX.fullmatch(index) or not -len(items) <= int(index) < len(items):
         return []
-    return [items[int(place)]]
+    return [items[int(index)]]

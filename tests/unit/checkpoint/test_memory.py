@@ -472,7 +472,13 @@ def test_a_run_that_takes_over_is_not_told_what_was_wanted_of_the_former(saver: 
 
 def test_threads_are_held_one_by_one(saver: InMemorySaver) -> None:
     saver.renew("thread", hold("first", claims=True))
+    saver.copy_thread("thread", "other")
     assert saver.renew("other", hold("second", claims=True)) == Lease("second", ANY, NOW + MINUTE)
+
+
+def test_there_is_no_lease_on_a_thread_that_does_not_exist(saver: InMemorySaver) -> None:
+    assert saver.renew("nowhere", hold("first", claims=True)) is None
+    assert saver.lease("nowhere") is None
 
 
 # -- the log

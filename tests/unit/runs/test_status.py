@@ -53,7 +53,7 @@ def test_what_is_in_the_table_is_possible_and_nothing_else(kind: Any, table: str
 def test_a_refusal_says_what_is_possible() -> None:
     with pytest.raises(InvalidTransition, match=r"run 7 is paused, and cannot become failed\. .* cancelled, running"):
         check_transition("run 7", RunStatus.PAUSED, RunStatus.FAILED)
-    with pytest.raises(InvalidTransition, match="That is its end"):
+    with pytest.raises(InvalidTransition, match="That status is final"):
         check_transition("step 1 of run 7", StepStatus.SKIPPED, StepStatus.RUNNING)
 
 

@@ -200,7 +200,7 @@ def test_an_upgrade_that_leaves_what_is_gone_is_an_error() -> None:
 
 def test_an_upgrade_that_fails_is_an_error_that_names_the_type() -> None:
     with pytest.raises(
-        SerdeError, match=r"^stored cannot be stored or read: its class does not take .*'gone'"
+        SerdeError, match=r"^stored cannot be stored or read: its class does not accept .*'gone'"
     ) as caught:
         over(Point(1, 2), Narrow, upgrade=lambda old: {"x": old["gone"]})
     assert isinstance(caught.value.__cause__, KeyError)
@@ -575,7 +575,7 @@ def test_a_class_with_two_functions_can_be_anything() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"encode": str}, {"decode": Handle}, {"upgrade": dict}])
 def test_a_class_of_another_kind_without_them_is_refused(options: Any) -> None:
-    with pytest.raises(SerdeError, match=r"Handle cannot .* no dataclass, .* Register it with encode= and decode="):
+    with pytest.raises(SerdeError, match=r"Handle cannot .* not a dataclass, .* Register it with encode= and decode="):
         Serde().register(Handle, **options)
     with pytest.raises(SerdeError):
         Serde([Handle])
@@ -767,7 +767,7 @@ def test_what_is_nested_is_stored_and_read_or_refused_at_once(depth: int, wrap: 
 
 def test_a_type_that_is_not_known_is_refused_when_it_is_read_and_known_ones_are_suggested() -> None:
     data = Serde([Point]).encode({"a": [Point(1)]})
-    with pytest.raises(SerdeError, match="nobody has said that this type may be read") as caught:
+    with pytest.raises(SerdeError, match="values of this type are stored, but it is not registered") as caught:
         Serde([FrozenPoint]).decode(data)
     assert caught.value.key_path == type_name(Point)
     assert f"Did you mean {type_name(FrozenPoint)!r}?" in str(caught.value)
@@ -776,7 +776,7 @@ def test_a_type_that_is_not_known_is_refused_when_it_is_read_and_known_ones_are_
 def test_nothing_is_loaded_or_called_because_data_names_it() -> None:
     for name in ("this.d", "os.system", "builtins.eval", type_name(Handle)):
         inside = ormsgpack.packb([name, ["1"]])
-        with pytest.raises(SerdeError, match="nobody has said"):
+        with pytest.raises(SerdeError, match="it is not registered"):
             Serde().decode(ormsgpack.packb(ormsgpack.Ext(OBJECT, inside)))
     assert "this" not in sys.modules
 

@@ -111,7 +111,7 @@ class ForgetsParents(InMemorySaver):
 
 class ReplacesResults(InMemorySaver):
     def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
-        saved = self._threads[line.thread_id].saved[line.namespace]
+        saved = self._threads[line.thread_id].commits[line.namespace]
         saved[checkpoint_id] = replace(saved[checkpoint_id], pending=pending)
 
 
@@ -145,7 +145,7 @@ class CountsEveryWrite(InMemorySaver):
 
 class KeepsTheLastRecord(InMemorySaver):
     def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
-        known = self._threads[line.thread_id].saved[line.namespace][checkpoint_id].pending
+        known = self._threads[line.thread_id].commits[line.namespace][checkpoint_id].pending
         for key in pending.journal if known is not None else ():
             known.journal.pop(key, None)
         super().save_results(line, checkpoint_id, pending, **options)
@@ -153,9 +153,9 @@ class KeepsTheLastRecord(InMemorySaver):
 
 class WaitsForTheDead(InMemorySaver):
     def save_results(self, line: Any, *args: Any, hold: LeaseRequest | None = None, **options: Any) -> None:
-        held = self._threads[line.thread_id].hold
-        if hold is not None and hold.claims and held is not None and held.until is not None and held.until > hold.now:
-            raise ThreadBusy(line.thread_id, held.owner, held.until)
+        lease = self._threads[line.thread_id].lease
+        if hold is not None and hold.claims and lease is not None and lease.until > hold.now:
+            raise ThreadBusy(line.thread_id, lease.owner, lease.until)
         super().save_results(line, *args, hold=hold, **options)
 
 
@@ -224,7 +224,7 @@ class DropsWithoutWhatIsInside(InMemorySaver):
     def _forget(self, spaces: set[str]) -> None:
         thread = self._threads["thread"]
         for space in spaces:
-            thread.saved.pop(space, None)
+            thread.commits.pop(space, None)
         thread.heads = {key: head for key, head in thread.heads.items() if key[0] not in spaces}
 
 
@@ -232,7 +232,7 @@ class DropsWhatOnlyBeginsAlike(DropsWithoutWhatIsInside):
     def commit(self, commit: Commit) -> Any:
         identity = InMemorySaver.commit(self, replace(commit, drops=()))
         for namespace in commit.drops:
-            self._forget({space for space in self._threads["thread"].saved if space.startswith(namespace)})
+            self._forget({space for space in self._threads["thread"].commits if space.startswith(namespace)})
         return identity
 
 
@@ -240,7 +240,8 @@ class DropsOnAllBranches(DropsWithoutWhatIsInside):
     def commit(self, commit: Commit) -> Any:
         identity = super().commit(commit)
         for one in commit.drops:
-            self._forget({space for space in self._threads["thread"].saved if space.startswith((one + "|", one + ":"))})
+            inside = (one + "|", one + ":")
+            self._forget({space for space in self._threads["thread"].commits if space.startswith(inside)})
         return identity
 
 
@@ -277,7 +278,7 @@ class CopiesNobody(InMemorySaver):
 class CopiesUnderTheOldName(InMemorySaver):
     def copy_thread(self, thread_id: str, to: str) -> None:
         super().copy_thread(thread_id, to)
-        for saved in self._threads[to].saved.values():
+        for saved in self._threads[to].commits.values():
             for key, one in saved.items():
                 saved[key] = replace(one, line=one.line._replace(thread_id=thread_id))
 

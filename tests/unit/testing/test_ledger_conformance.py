@@ -198,7 +198,7 @@ class UpdatesNobodyQuietly(InMemoryLedger):
         try:
             super().write(changes)
         except RecordConflict as error:
-            if "is not there." not in str(error):
+            if "does not exist." not in str(error):
                 raise
 
 

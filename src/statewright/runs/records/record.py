@@ -6,7 +6,7 @@ are columns."""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_ty
 Json = Any
 """A value that JSON can hold."""
 Sealed = str
-"""Text for people to read, or that gives access: encrypted where the database is."""
+"""Private text, such as descriptions and URLs: encrypted if the database is."""
 ColumnKind = Literal["text", "integer", "real", "flag", "instant", "status", "json", "sealed"]
 
 
@@ -26,7 +26,7 @@ class Record:
     TABLE: ClassVar[str]
     """The name of the table."""
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Groups of columns of which no two records have the same values; a None in one of them makes it differ."""
+    """Groups of columns in which no two records have the same values, as in SQL: a None equals nothing."""
 
     id: str
 
@@ -46,23 +46,24 @@ class Column(NamedTuple):
 @cache
 def columns_of(record: type[Record]) -> tuple[Column, ...]:
     """Return the fields of a class of records, in their order."""
-    named = {name: annotation for kind in reversed(record.__mro__) for name, annotation in _annotations(kind).items()}
+    # The annotations as text show the aliases `Json` and `Sealed`, which are lost in the resolved hints.
+    texts = {name: text for kind in reversed(record.__mro__) for name, text in _annotations(kind).items()}
     hints = get_type_hints(record)
-    return tuple(_column(one.name, str(named[one.name]), hints[one.name]) for one in fields(record))
+    return tuple(_column(field.name, str(texts[field.name]), hints[field.name]) for field in fields(record))
 
 
 def _annotations(kind: type) -> dict[str, Any]:
     return vars(kind).get("__annotations__", {})
 
 
-def _column(name: str, written: str, hint: Any) -> Column:
-    annotated = written.split(" | ")[0]
-    if annotated == "Json":
+def _column(name: str, annotation: str, hint: Any) -> Column:
+    alias = annotation.split(" | ")[0]
+    if alias == "Json":
         return Column(name, "json", object, True)
-    parts = get_args(hint) or (hint,)
-    kinds = [part for part in parts if part is not type(None)]
-    kind = "sealed" if annotated == "Sealed" else _kind(kinds[0])
-    return Column(name, kind, kinds[0], len(kinds) < len(parts))
+    members = get_args(hint) or (hint,)
+    types = [member for member in members if member is not type(None)]
+    kind = "sealed" if alias == "Sealed" else _kind(types[0])
+    return Column(name, kind, types[0], len(types) < len(members))
 
 
 def _kind(kind: Any) -> ColumnKind:
@@ -70,9 +71,3 @@ def _kind(kind: Any) -> ColumnKind:
         return "status"
     kinds: dict[Any, ColumnKind] = {bool: "flag", int: "integer", float: "real", datetime: "instant"}
     return kinds.get(kind, "text")
-
-
-def has_default(record: type[Record], name: str) -> bool:
-    """Return whether a field may be left out."""
-    found = next(one for one in fields(record) if one.name == name)
-    return found.default is not MISSING or found.default_factory is not MISSING

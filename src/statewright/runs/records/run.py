@@ -1,4 +1,4 @@
-"""A run: one piece of work that outlives the processes that do it, and the steps it takes."""
+"""Runs, their steps and model calls, and the workers that advance them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Run(Record):
     graph: str
     """The name under which the graph is served, or that of the definition."""
     definition_id: str | None = None
-    """The version of the graph that the run began with, and ends with."""
+    """The version of the graph, which stays the same until the end of the run."""
     thread_id: str
     """The thread of its workspace that it advances; by default its own."""
     status: RunStatus = RunStatus.PENDING
@@ -37,21 +37,21 @@ class Run(Record):
     input: Json = None
     output: Json = None
     error: Json = None
-    """`message`, `code`, and `step` and `details` where there are any."""
+    """An object with `message` and `code`, and optionally `step` and `details`."""
     current_step: str | None = None
     total_cost: float = 0.0
     """In US dollars."""
     last_event: int = 0
     """The number of its events."""
     settings: Json = field(default_factory=dict[str, object])
-    """`recursionLimit`, `maxConcurrency`, `durability`, `context`: what its calls are given."""
+    """Settings of its calls: `recursionLimit`, `maxConcurrency`, `durability`, `context`."""
     idempotency_key: str | None = None
     on_busy: str = "reject"
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
     """Limit of concurrent runs with the same key."""
     queue: str | None = None
-    """Runs of a workspace with the same one begin one after another, each when those before it have ended."""
+    """The name of a queue of the workspace. Its runs start one after another, each when those before it have ended."""
     deadline_at: datetime | None = None
     """The instant at which the run fails if it has not ended."""
     source: str = "api"
@@ -59,7 +59,7 @@ class Run(Record):
     parent_id: str | None = None
     """The run that has started it, whose cancellation also cancels this one."""
     parent_waits: bool = False
-    """True if that run waits for its end."""
+    """True if the parent waits for the end of this run."""
     tags: Json = field(default_factory=list[str])
     metadata: Json = field(default_factory=dict[str, object])
     created_at: datetime
@@ -72,7 +72,7 @@ class Run(Record):
 
 @dataclass(slots=True, kw_only=True)
 class RunLabel(Record):
-    """A tag of a run, or an entry of its metadata, to be found by."""
+    """A tag of a run, or an entry of its metadata, as a row that can be searched."""
 
     TABLE: ClassVar[str] = "run_labels"
 
@@ -92,11 +92,11 @@ class StepRun(Record):
     task_id: str
     name: str
     type: str
-    """Of a step in JSON its type; `node` or `subgraph` of others."""
+    """The type of a step in JSON; `node` or `subgraph` for other graphs."""
     status: StepStatus = StepStatus.PENDING
     superstep: int = 0
     position: int = 0
-    """Among the tasks of its superstep."""
+    """Its position among the tasks of its superstep."""
     attempt: int = 1
     output: Json = None
     error: Json = None
@@ -157,5 +157,5 @@ class Worker(Record):
     """The start time of the process, because the system reuses pids."""
     capacity: int
     until: datetime
-    """After this instant the worker counts as gone, and its runs are anybody's. It puts that off while it lives."""
+    """The end of its lease, which it extends while it lives. Other workers may claim its runs afterwards."""
     started_at: datetime

@@ -21,13 +21,13 @@ class Schedule(Record):
     graph: str
     definition_id: str | None = None
     cron: str
-    """Five fields, as cron knows them."""
+    """Five fields: minute, hour, day of the month, month, day of the week."""
     timezone: str = "UTC"
     input: Json = None
     overlap: str = "skip"
-    """If its last run has not ended: `skip` this one, `enqueue` it behind, `allow` both, `cancel` the other."""
+    """If its last run has not ended: `skip` this one, `enqueue` it after that, `allow` both, or `cancel` the other."""
     catch_up: str = "last"
-    """Times missed while no service was running: `none`, the `last` one, or `all` (at most 100) are caught up."""
+    """The missed times, while no service ran, that start runs later: `none`, the `last` one, or `all` (at most 100)."""
     paused: bool = False
     next_at: datetime | None = None
     last_at: datetime | None = None

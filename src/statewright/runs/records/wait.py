@@ -68,7 +68,7 @@ class Approval(Record):
     """`approved`, `rejected`, `edited`; `expired` or `cancelled` without a decision."""
     edited_content: Json = None
     decided_by: Sealed | None = None
-    """A note of the caller about who decided."""
+    """The name of the person who decided, as given by the caller."""
     decided_by_key: str | None = None
     """The id of the key with which it was decided; None if no keys are required."""
     decided_at: datetime | None = None

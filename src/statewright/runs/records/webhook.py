@@ -18,20 +18,20 @@ class Webhook(Record):
     workspace_id: str
     url: Sealed
     events: Json = field(default_factory=list[str])
-    """The types that it wants; all if there are none."""
+    """The types of events that it receives; an empty list means all."""
     description: Sealed = ""
     secret: Json = None
     """The signing secret, shown once."""
     active: bool = True
     failures: int = 0
-    """Deliveries in a row that have failed for good."""
+    """The number of consecutive deliveries that have failed for good."""
     disabled_reason: Sealed | None = None
     created_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
 class Delivery(Record):
-    """One message to one webhook, and how it went. The same message is sent until it arrives, or for so many times."""
+    """One message to one webhook, with its outcome. It is sent again until it is received, or attempts run out."""
 
     TABLE: ClassVar[str] = "webhook_deliveries"
 
@@ -40,9 +40,9 @@ class Delivery(Record):
     run_id: str | None = None
     event_type: str
     body: Json = None
-    """`id`, `type`, `createdAt`, `data`: what is sent."""
+    """The sent message: `id`, `type`, `createdAt`, `data`."""
     status: str = "pending"
-    """`pending`, `delivered`, or `failed` when no more tries are left."""
+    """`pending`, `delivered`, or `failed` after the last attempt."""
     attempts: int = 0
     response_status: int | None = None
     error: Sealed | None = None

@@ -52,7 +52,7 @@ class ApiKey(Record):
 
 @dataclass(slots=True, kw_only=True)
 class StoredDefinition(Record):
-    """A version of a workflow, by the digest of its content. Never changed: runs end on the version they began with."""
+    """A version of a workflow. It never changes, because runs end with the version that they began with."""
 
     TABLE: ClassVar[str] = "definitions"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "name", "version"),)
@@ -61,11 +61,11 @@ class StoredDefinition(Record):
     name: str
     version: str
     kind: str
-    """`steps` for JSON, `states` for YAML, `graph` for what stands in a Python module."""
+    """`steps` for JSON, `states` for YAML, `graph` for a graph in a Python module."""
     description: Sealed = ""
     digest: str
     body: Json = None
-    """The definition itself; None for a graph, whose code is elsewhere."""
+    """The definition itself; None for a graph, whose code is in its module."""
     created_at: datetime
 
 
@@ -85,7 +85,7 @@ class DailySpending(Record):
     day: str
     """A day in UTC: `2026-01-31`."""
     requests: int = 0
-    """Calls of models."""
+    """The number of model calls."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0.0
@@ -98,7 +98,7 @@ class DailySpending(Record):
         return cls(id=f"{workspace_id}/{day}", workspace_id=workspace_id, day=day)
 
     def plus(self, more: DailySpending) -> Self:
-        """Return the same with what was spent besides."""
+        """Return the sum of this record and another one of the same day."""
         return replace(self, **{name: getattr(self, name) + getattr(more, name) for name in self.SUMS})
 
     @property

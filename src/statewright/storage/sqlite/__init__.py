@@ -1,6 +1,6 @@
 """Threads, a store, a cache and the records of runs in one SQLite file.
 
-The ledger is loaded when it is met: programs that only run graphs need nothing of it.
+The ledger is imported on first use, because programs that only run graphs do not need it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from statewright.errors import SerdeError
 from statewright.futures import LightFuture
 from statewright.storage.sqlite.faults import reading
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View
+from statewright.storage.sqlite.view import DatabaseOrPath, View
 
 _SQL: Final = statements("cache")
 
@@ -32,7 +32,7 @@ class SqliteCache(View):
     """
 
     def __init__(
-        self, database: Given, *, max_size: int | None = None, clock: Clock | None = None, **options: Any
+        self, database: DatabaseOrPath, *, max_size: int | None = None, clock: Clock | None = None, **options: Any
     ) -> None:
         super().__init__(database, **options)
         self._make_tables("cache")
@@ -40,37 +40,37 @@ class SqliteCache(View):
         self._clock = clock or SystemClock()
 
     def get(self, key: CacheKey) -> Any:
-        wanted = {"node": key.node, "input": key.input, "now": microseconds(self._clock.now())}
+        parameters = {"node": key.node, "input": key.input, "now": microseconds(self._clock.now())}
         with self.database.read() as connection:
-            row = connection.execute(_SQL["get"], wanted).fetchone()
+            row = connection.execute(_SQL["get"], parameters).fetchone()
         if row is None:
             return None
         try:
             with reading("a cached result"):
                 return self.database.serde.decode(self.database.seal.decrypt(row[0]))
-        except SerdeError:  # the node is called instead, and what it answers replaces this
+        except SerdeError:  # the node is executed instead, and its result replaces this one
             return None
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> LightFuture[None]:
-        """Keep a value, for `ttl` seconds if given. Raises SerdeError for what cannot be stored."""
+        """Store a value, for `ttl` seconds if it is given. Raises SerdeError for one that cannot be stored."""
         stored = self.database.seal.encrypt(self.database.serde.encode(value, f"the result of {key.node}"))
         now = microseconds(self._clock.now())
         until = None if ttl is None else min(now + round(min(ttl * 1_000_000, _NEVER)), _NEVER - 1)
         row = {"node": key.node, "input": key.input, "value": stored, "until": until, "never": _NEVER}
 
-        def keep(connection: Connection) -> None:
+        def store(connection: Connection) -> None:
             connection.execute(_SQL["forget_over"], (now,))
             connection.execute(_SQL["put"], row)
             if self._max_size is not None:
                 connection.execute(_SQL["surplus"], {"max_size": self._max_size})
 
-        return self.database.hand_over(keep)
+        return self.database.hand_over(store)
 
     def clear(self, nodes: Sequence[str] | None = None) -> LightFuture[None]:
-        def forget(connection: Connection) -> None:
+        def delete(connection: Connection) -> None:
             if nodes is None:
                 connection.execute(_SQL["forget_all"])
             else:
                 connection.executemany(_SQL["forget_node"], [(node,) for node in nodes])
 
-        return self.database.hand_over(forget)
+        return self.database.hand_over(delete)

@@ -66,18 +66,19 @@ LARGEST_GROUP: Final = 256
 class _Write(LightFuture[T]):
     """A job and the future of its result."""
 
-    __slots__ = ("_job", "answer", "error")
+    __slots__ = ("_job", "error", "outcome")
 
     def __init__(self, job: Job[T]) -> None:
         super().__init__()
         self._job = job
-        self.answer: Any = None
+        self.outcome: Any = None
+        """The result, which is valid once the transaction has been committed."""
         self.error: BaseException | None = None
 
     def attempt(self, connection: sqlite3.Connection) -> None:
-        """Do the job. Its outcome is valid when the transaction has been committed."""
+        """Do the job."""
         try:
-            self.answer, self.error = self._job(connection), None
+            self.outcome, self.error = self._job(connection), None
         except BaseException as error:
             clear_frames(error.__traceback__)  # see SqliteDatabase.read
             self.error = error
@@ -87,14 +88,15 @@ class _Write(LightFuture[T]):
         if self.error is not None:
             self.set_exception(self.error)
         else:
-            self.set_result(self.answer)
+            self.set_result(self.outcome)
 
 
 class SqliteDatabase:
-    """A file with threads, a store and a cache; `SqliteSaver`, `SqliteStore` and `SqliteCache` are views of it.
+    """A file with threads, a store, a cache and the records of runs.
 
-    With a `key` of 16, 24 or 32 bytes, the values of runs and users are encrypted with AES-GCM; ids, namespaces and
-    times are not. `compress` makes older checkpoints smaller and slower to read.
+    `SqliteSaver`, `SqliteStore`, `SqliteCache` and `SqliteLedger` are views of it. With a `key` of 16, 24 or 32 bytes,
+    the values of runs and users are encrypted with AES-GCM; ids, namespaces and times are not. `compress` makes older
+    checkpoints smaller and slower to read.
     """
 
     _closed = True
@@ -115,9 +117,11 @@ class SqliteDatabase:
         self.head_cache = HeadCache(self.path)
         """Recently written heads; used under the lock of the writer alone."""
         self.ahead: dict[tuple[str, str], LightFuture[Any]] = {}
-        """The last commit by workspace and thread, if its run has not waited for it; readers of the thread do."""
+        """The last commit by workspace and thread, if its run has not waited for it; readers of the thread wait."""
         self._lock = threading.Lock()
+        """Held during a transaction."""
         self._starting = threading.Lock()
+        """Held while the writer thread is started."""
         self._queue: deque[_Write[Any]] = deque()
         self._has_begun = False
         """True while a transaction is open. If the next writer finds it set, the transaction was interrupted."""
@@ -228,7 +232,7 @@ class SqliteDatabase:
     def read_beside(
         self, read: Callable[[sqlite3.Connection], T], *, after: LightFuture[Any] | None = None
     ) -> LightFuture[T]:
-        """Call a function on a thread of its own, with a connection, after a write has completed."""
+        """Call a function on another thread, with a connection, after a write has completed."""
 
         def call() -> T:
             if after is not None:
@@ -241,8 +245,8 @@ class SqliteDatabase:
     def unsaved_of(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
         """Return the last commit to a thread (workspace and id), if it has not been written yet."""
         self._check_process()
-        promise = self.ahead.get(thread)
-        return None if promise is None or promise.done() else promise
+        commit = self.ahead.get(thread)
+        return None if commit is None or commit.done() else commit
 
     # -- writing
 
@@ -254,14 +258,14 @@ class SqliteDatabase:
         self._check_process()
         if is_main_thread():
             return self._write_on_main_thread(job)
-        promise = _Write(job)
-        self._queue.append(promise)
+        write = _Write(job)
+        self._queue.append(write)
         with self._lock:
-            while not promise.done() and self._queue:  # the previous holder of the lock may have done it
+            while not write.done() and self._queue:  # the previous holder of the lock may have done it
                 self._drain()
-        if not promise.done():  # the thread that had taken it was killed
+        if not write.done():  # the thread that had taken it was killed
             raise _interrupted(self.path)
-        return promise.result()
+        return write.result()
 
     def _write_on_main_thread(self, job: Job[T]) -> T:
         """Do a job for a thread that may be interrupted anywhere: alone, or on the writer thread with others."""
@@ -291,7 +295,7 @@ class SqliteDatabase:
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 return before - os.path.getsize(self._location)
             finally:
-                self._undo()  # to clear the cache: rows may have other ids
+                self._undo()  # to clear the cache: VACUUM may change row ids
 
     def hand_over(self, job: Job[T]) -> LightFuture[T]:
         """Queue a job for a transaction on the writer thread; jobs keep their order.
@@ -301,18 +305,18 @@ class SqliteDatabase:
         self._check_process()
         if self._writer is None:
             self._start_writer()
-        promise = _Write(job)
-        self._queue.append(promise)
+        write = _Write(job)
+        self._queue.append(write)
         if not self._bell.is_set():
             self._bell.set()
         if self._closed:  # too late, unless `_close` has taken it from the queue
             try:
-                self._queue.remove(promise)
+                self._queue.remove(write)
             except ValueError:
-                return promise
-            promise.error = sqlite3.ProgrammingError(_CLOSED)
-            self._settle(promise)
-        return promise
+                return write
+            write.error = sqlite3.ProgrammingError(_CLOSED)
+            self._settle(write)
+        return write
 
     def _start_writer(self) -> None:
         with self._starting:  # not the lock of transactions, for which `hand_over` must not wait
@@ -488,8 +492,8 @@ def _write_on(database: ref[SqliteDatabase], bell: SafeEvent, ended: SafeEvent) 
 
 def _interrupted(path: Path) -> StorageUnavailable:
     return StorageUnavailable(
-        f"The thread that wrote to {path} for others was killed while it did so, so it is not known whether this write "
-        f"was saved. Read the stored data before you write it again."
+        f"The thread that was writing to {path} was killed, so it is not known whether this write was saved. Read the "
+        f"stored data before you write it again."
     )
 
 

@@ -37,23 +37,21 @@ def _translated(error: BaseException, path: Path) -> StorageError | None:
         code = getattr(error, "sqlite_errorcode", None)
         primary = code & _PRIMARY if isinstance(code, int) else None
         if primary == sqlite3.SQLITE_FULL or (code in _NOT_WRITTEN and _is_short_of_room(path)):
-            return StorageFull(f"There is no room left for {path}: {error}. Nothing of this write was kept. Make room.")
+            return StorageFull(f"There is no room left for {path}: {error}. Nothing was written. Make room.")
         if code in _NOT_WRITTEN:
             return StorageUnavailable(
-                f"The disk did not take what was written to {path}: {error}. Nothing of this write was kept. SQLite "
-                f"does not say whether the disk has failed or a quota is used up: look into the log of the system, "
-                f"and at quotas."
+                f"Writing to {path} failed: {error}. Nothing was written. SQLite does not say whether the disk has "
+                f"failed or a quota is used up: look into the log of the system, and at quotas."
             )
         if primary in _LOCKED:
             return StorageLocked(
-                f"Another process has {path} locked: {error}. Nothing of this write was kept. Try again, or end that "
-                f"process."
+                f"Another process has {path} locked: {error}. Nothing was written. Try again, or end that process."
             )
         if primary in _DAMAGED:
             return DamagedDatabase(str(error), where=str(path))
         if primary == sqlite3.SQLITE_READONLY:
             return StorageUnavailable(
-                f"The database {path} cannot be written to: {error}. Nothing of this write was kept. Let this user "
+                f"The database {path} cannot be written to: {error}. Nothing was written. Give this user permission to "
                 f"write to the file and to its folder."
             )
         return StorageUnavailable(f"The database {path} cannot be used: {error}.")
@@ -88,15 +86,16 @@ def _largest_file() -> int | None:
 
 
 @contextmanager
-def reading(what: str) -> Generator[None]:
+def reading(subject: str) -> Generator[None]:
     """Turn errors of decoding into DamagedDatabase: this library does not write data that it cannot decode.
 
-    A name that is not valid Unicode, passed as a parameter of a query, is not damage: it raises SerdeError.
+    `subject` names the data in the message. A name that is not valid Unicode, passed as a parameter of a query, is not
+    damage: it raises SerdeError.
     """
     try:
         yield
     except UNREADABLE as error:
-        raise _storage_error(what, error) from error
+        raise _storage_error(subject, error) from error
 
 
 def with_damage_report(
@@ -113,10 +112,10 @@ def with_damage_report(
     return reported
 
 
-def _storage_error(what: str, error: Exception) -> StorageError:
+def _storage_error(subject: str, error: Exception) -> StorageError:
     if isinstance(error, UnicodeEncodeError):  # raised for a parameter of the query; reading stored data only decodes
-        return SerdeError(what, f"the name is not valid Unicode: {error}")
-    return DamagedDatabase(f"what is stored of {what} is not what was written: {error}")
+        return SerdeError(subject, f"the name is not valid Unicode: {error}")
+    return DamagedDatabase(f"the stored data of {subject} cannot be decoded: {error}")
 
 
 FileIdentity = tuple[int, int] | None

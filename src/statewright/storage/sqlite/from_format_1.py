@@ -1,8 +1,8 @@
-"""Threads of format 1 given to workspaces.
+"""The migration from format 1: the assignment of threads to workspaces.
 
-In format 1 the name of a thread was unique in the file. Each thread now goes to the workspace of the runs that advance
-it, and to the default one if there are none. Two runs that began in one instant could take one name for two workspaces:
-such a thread goes to the workspace of the first run, and the log says so.
+In format 1 the name of a thread was unique in the file. Each thread is assigned to the workspace of the runs that
+advanced it, or to the default one if there are none. Two runs that began at the same moment could use one name for two
+workspaces: such a thread is assigned to the workspace of the first run, and a warning is logged.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def give_threads_to_workspaces(connection: sqlite3.Connection) -> None:
 
 
 def _report(connection: sqlite3.Connection, shared: list[tuple[str, str]]) -> None:
-    """Warn of each thread that runs of several workspaces had: those of all but the first have lost it."""
+    """Warn of each thread that runs of several workspaces shared: all workspaces but the first have lost it."""
     for thread_id, workspaces in shared:
         (owner,) = connection.execute("SELECT workspace FROM threads WHERE thread_id = ?", (thread_id,)).fetchone()
         logger.warning(
-            "Thread %r was advanced by runs of several workspaces (%s). It belongs to workspace %r now, whose run was "
-            "the first; in the others its id is free, and their runs on it cannot go on.",
+            "Thread %r was advanced by runs of several workspaces (%s). It now belongs to workspace %r, whose run was "
+            "the first; in the others its id is free, and their runs on it cannot continue.",
             thread_id,
             workspaces.replace(",", ", "),
             owner,
@@ -66,4 +66,4 @@ _INDEX_OF_RUNS: Final = (
     "DROP INDEX IF EXISTS runs_by_thread",
     "CREATE INDEX runs_by_thread ON workflow_runs (workspace_id, thread_id, status)",
 )
-"""Runs on a thread are looked for by its workspace too."""
+"""The index for searches by thread, which now begins with the workspace."""

@@ -1,7 +1,7 @@
 """Migration of databases to the current format when they are opened.
 
-The format is the `user_version` of the file; `application_id` marks the file as ours. Both are 0 in a new file, which
-has no tables. Any other file belongs to another program, and is not changed.
+The format is the `user_version` of the file; `application_id` marks it as a file of Statewright. Both are 0 in a new
+file, which has no tables. Any other file belongs to another program, and is not changed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from statewright.storage.sqlite.statements import run_script
 PAGE: Final = 2048
 """Bytes of a page of a new file. A commit writes whole pages, and small threads fill small ones better."""
 _APPLICATION: Final = 0x53_57_72_74
-"""`SWrt`, which marks the file as ours."""
-_TRIES: Final = 500
+"""`SWrt`, the `application_id` of files of Statewright."""
+_ATTEMPTS: Final = 500
 _PAUSE: Final = 0.02
 """Seconds between two attempts."""
 _KNOWN_TEXT: Final = b"statewright"
+"""Stored in encrypted form, to recognise a wrong key."""
 _MAX_TABLES: Final = 5
 """Tables of another program that an error lists."""
 _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
@@ -35,7 +36,7 @@ _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name N
 def prepare(connection: sqlite3.Connection, path: Path, seal: Encryptor) -> None:
     """Create the tables of a new file, or migrate an older one.
 
-    Refuses a newer format, a wrong key, and the file of another program, which is not changed.
+    Raises NewerFormat, WrongEncryptionKey, or StorageUnavailable for a file of another program, which is not changed.
     """
     header = _read_header(connection)
     _check_is_ours(header, path)
@@ -81,7 +82,7 @@ def _check_is_ours(header: _Header, path: Path) -> None:
 def _listed(tables: Sequence[str]) -> str:
     if not tables:
         return "no tables"
-    return f"tables {', '.join(tables[:_MAX_TABLES])}" + (" and others" if len(tables) > _MAX_TABLES else "")
+    return f"tables {', '.join(tables[:_MAX_TABLES])}{' and others' if len(tables) > _MAX_TABLES else ''}"
 
 
 def _format(connection: sqlite3.Connection) -> int:
@@ -90,7 +91,7 @@ def _format(connection: sqlite3.Connection) -> int:
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
     """Switch to the write-ahead log, with which readers and writers do not wait for each other."""
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         try:
             connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:

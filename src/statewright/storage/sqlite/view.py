@@ -1,4 +1,4 @@
-"""Base of the views of a database. A view closes the database if it has opened it, and not if it was passed in."""
+"""The base class of views of a database. A view closes a database that it has opened, but not one it was given."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import run_script
 
 T = TypeVar("T")
-Given = SqliteDatabase | str | os.PathLike[str]
+DatabaseOrPath = SqliteDatabase | str | os.PathLike[str]
 """A database, or the path of one."""
 
 
 class View:
     """A view of a database, which it opens with `options` if it is given a path."""
 
-    def __init__(self, database: Given, **options: Any) -> None:
+    def __init__(self, database: DatabaseOrPath, **options: Any) -> None:
         if isinstance(database, SqliteDatabase) and options:
             raise InvalidConfig(f"{', '.join(options)}: these options open a file. Pass them to SqliteDatabase(...).")
         self._owns = not isinstance(database, SqliteDatabase)

@@ -171,7 +171,7 @@ def test_a_handoff_that_nobody_could_see_beforehand_to_nobody_is_named() -> None
         }
 
     odd = StateGraph(AgentState).add_node("leave", leave).add_edge(START, "leave").compile(name="a")
-    with pytest.raises(UnknownTarget, match=r"'a' answered a handoff to 'bb'.*Did you mean 'b'"):
+    with pytest.raises(UnknownTarget, match=r"'a' returned a handoff to 'bb'.*Did you mean 'b'"):
         create_swarm([odd, agent("b")], default_active_agent="a").invoke(HI)
 
 

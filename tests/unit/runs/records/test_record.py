@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import pytest
 
 from statewright.runs import RECORDS, ApiKey, Column, Json, Record, Run, RunLabel, RunStatus, StepRun, Wait, columns_of
-from statewright.runs.records.record import has_default
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -42,18 +41,6 @@ def test_a_field_is_a_column_of_the_kind_of_its_annotation() -> None:
         Column("body", "json", object, True),
         Column("more", "json", object, True),
     )
-
-
-def test_a_field_with_a_default_may_be_left_out() -> None:
-    assert [one.name for one in fields(Visit) if has_default(Visit, one.name)] == [
-        "count",
-        "share",
-        "first",
-        "at",
-        "status",
-        "body",
-        "more",
-    ]
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.TABLE)

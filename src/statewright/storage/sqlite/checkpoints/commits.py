@@ -13,7 +13,8 @@ from typing import Any, Final
 from statewright.checkpoint import BranchKey, Commit, JournalKey, LeaseRequest, Pending
 from statewright.checkpoint.encoding import Encoder, Entries
 from statewright.checkpoint.forms import JOURNAL, journal_text, key_of, microseconds
-from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict, LeaseLost, ThreadBusy
+from statewright.checkpoint.lease import changes_holder, check_lease, has_moved
+from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict
 from statewright.events import Log
 from statewright.ids import CheckpointId
 from statewright.serde.serde import Serde
@@ -21,7 +22,7 @@ from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.drop import drop_calls
 from statewright.storage.sqlite.checkpoints.head_cache import Head, HeadCache, Thread
 from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, find_checkpoint, row_id_of
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, find_checkpoint, line_of, row_id_of
 from statewright.storage.sqlite.checkpoints.segments import LARGEST, RECENT, SegmentWriter
 from statewright.storage.sqlite.faults import reading, with_damage_report
 from statewright.storage.sqlite.statements import statements
@@ -49,21 +50,22 @@ class Writer:
         deltas = commit.deltas
         control, changes = encoder.control(commit), encoder.changes(commit, deltas)
         entries, log = encoder.entries(commit.pending), commit.log
+        # The log entries of the commit itself are stored in its record, those of another run or time in a row.
         events = encoder.log_beside(log, commit) if log is not None else None
-        other = encoder.log(log, commit.line.namespace) if log is not None and events is None else None
+        separate_log = encoder.log(log, commit.line.namespace) if log is not None and events is None else None
         commit.size = len(control) + (len(changes) if changes is not None else 0)
 
         def store(connection: sqlite3.Connection) -> tuple[Head | None, int]:
-            """Write the commit without the jobs in `also`; return the previous head and the place of the new record."""
+            """Write the commit without the jobs in `also`; return the previous head and the row id of the commit."""
             thread = self.thread(connection, commit.line.thread_id)
-            check_hold(thread, commit.line.thread_id, commit.hold)
+            check_lease(thread, commit.line.thread_id, commit.hold)
             head = self._head(connection, thread, commit.line)
             if (head.key if head is not None else None) != expected or has_moved(thread, commit.hold):
                 raise self._conflict(connection, commit.line.thread_id, commit.expected, head)
             parent = self._parent(connection, thread, commit, head)
             stored = changes
             if deltas is None and parent is not None:  # rare: runs supply their deltas
-                stored = encoder.whole(commit, HistoryReader(connection, self._serde, self._seal).state_at(parent))
+                stored = encoder.all_values(commit, HistoryReader(connection, self._serde, self._seal).state_at(parent))
             thread = self._claim(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
             row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.line)
@@ -77,8 +79,8 @@ class Writer:
                 _store_entries(connection, row_id, entries)
             if log is not None and events is not None:
                 self._cache.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
-            if log is not None and other is not None:
-                self._store_log(connection, thread, log, other)
+            if log is not None and separate_log is not None:
+                self._store_log(connection, thread, log, separate_log)
             if commit.drops:
                 drop_calls(connection, self._serde, self._seal, thread.id, commit.line.branch, commit.drops)
                 self._cache.forget_lines()
@@ -106,14 +108,14 @@ class Writer:
     ) -> None:
         """Update the cached head, and compact old records if there are many of them, or large ones."""
         if head is None:
-            head = self._cache.heads[row_id >> 32] = Head(row_id, key, 0, 0)
+            head = self._cache.heads[line_of(row_id)] = Head(row_id, key, 0, 0)
         head.row_id, head.key, head.has_entries = row_id, key, has_entries
         head.count += 1
         head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
             with reading(f"thread {commit.line.thread_id!r}"):
-                SegmentWriter(connection, self._serde, self._seal).compact(row_id >> 32)
-                head.count, head.size = _counted(connection, row_id >> 32)
+                SegmentWriter(connection, self._serde, self._seal).compact(line_of(row_id))
+                head.count, head.size = _record_sizes(connection, line_of(row_id))
 
     def results_job(
         self,
@@ -131,11 +133,11 @@ class Writer:
 
         def store(connection: sqlite3.Connection) -> None:
             thread = self.thread(connection, line.thread_id)
-            check_hold(thread, line.thread_id, hold)
+            check_lease(thread, line.thread_id, hold)
             head = self._head(connection, thread, line)
             row_id = head.row_id if head is not None and head.key == key else None
             if row_id is None and head is not None:
-                row_id = find_checkpoint(connection, head.row_id >> 32, checkpoint_id)
+                row_id = find_checkpoint(connection, line_of(head.row_id), checkpoint_id)
             if row_id is None or thread is None or head is None:
                 raise CheckpointNotFound(
                     f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
@@ -187,25 +189,25 @@ class Writer:
 
         A lease that lasts for more than half of its duration is not written again, which saves a write in most commits.
         """
-        if hold is None:  # a write from outside: runs that have loaded the thread must load it again
+        if hold is None:  # a write that names no holder: runs that have loaded the thread must load it again
             connection.execute(_RAISE_EPOCH, (thread.id,))
             thread = self._cache.threads[self._workspace, thread_id] = thread._replace(epoch=thread.epoch + 1)
             return thread
         if thread.owner == hold.owner and hold.until is not None and thread.until is not None:
-            enough = hold.now + (hold.until - hold.now) / 2
-            if thread.until >= microseconds(enough):
+            half_time = hold.now + (hold.until - hold.now) / 2
+            if thread.until >= microseconds(half_time):
                 return thread
         return self.write_hold(connection, thread, thread_id, hold)
 
     def write_hold(self, connection: sqlite3.Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
         """Write the lease of a thread, and return the thread."""
-        keeps = thread.owner == hold.owner
-        has_lapsed = thread.until is not None and thread.until <= microseconds(hold.now)
-        epoch = thread.epoch if keeps and hold.until is not None and not has_lapsed else thread.epoch + 1
+        now = microseconds(hold.now)
+        has_lapsed = thread.until is not None and thread.until <= now
+        epoch = thread.epoch + changes_holder(thread, hold, has_lapsed=has_lapsed)
         until = microseconds(hold.until) if hold.until is not None else None
         owner = hold.owner if until is not None else None
-        wanted = thread.wanted if keeps and owner is not None else None
-        connection.execute(_HOLD, (epoch, owner, until, wanted, microseconds(hold.now), thread.id))
+        wanted = thread.wanted if owner is not None and owner == thread.owner else None
+        connection.execute(_HOLD, (epoch, owner, until, wanted, now, thread.id))
         updated = Thread(thread.id, epoch, owner, until, wanted)
         self._cache.threads[self._workspace, thread_id] = updated
         return updated
@@ -216,27 +218,26 @@ class Writer:
         if thread is None:
             return None
         cache = self._cache
-        named = (thread.id, line.namespace, line.branch)
-        number = cache.lines.get(named)
+        key = (thread.id, line.namespace, line.branch)
+        number = cache.lines.get(key)
         if number is None:
-            row = connection.execute(_LINE, named).fetchone()
+            row = connection.execute(_LINE, key).fetchone()
             if row is None:
                 return None
-            number = cache.lines[named] = row[0]
+            number = cache.lines[key] = row[0]
         head = cache.heads.get(number)
         if head is None:
             row = connection.execute(_HEAD, _bounds(number)).fetchone()
             if row is None:
                 return None
-            count, size = _counted(connection, number)
+            count, size = _record_sizes(connection, number)
             head = cache.heads[number] = Head(row[0], row[1], count, size)
         return head
 
     def _new_line(self, connection: sqlite3.Connection, thread: Thread, line: BranchKey) -> int:
         """Create a line, and return the row id of its first checkpoint."""
-        named = (thread.id, line.namespace, line.branch)
-        number = connection.execute(_INSERT_LINE, named).lastrowid or 0
-        self._cache.lines[named] = number
+        key = (thread.id, line.namespace, line.branch)
+        number = self._cache.lines[key] = connection.execute(_INSERT_LINE, key).lastrowid or 0
         return row_id_of(number, 0)
 
     def _conflict(
@@ -254,8 +255,8 @@ class Writer:
             return None
         if head is not None and commit.parent_id == commit.expected:
             return head.row_id
-        own = (thread.id if thread is not None else 0, commit.line.namespace)
-        for (line,) in connection.execute(_LINES, own).fetchall():
+        namespace = (thread.id if thread is not None else 0, commit.line.namespace)
+        for (line,) in connection.execute(_LINES, namespace).fetchall():
             row_id = find_checkpoint(connection, line, commit.parent_id)
             if row_id is not None:
                 return row_id
@@ -283,24 +284,6 @@ class Writer:
         self._cache.runs[thread.id, log.run_id] = (run, number + len(log.entries))
 
 
-def check_hold(thread: Thread | None, thread_id: str, hold: LeaseRequest | None) -> None:
-    """Raise ThreadBusy or LeaseLost if a request conflicts with the lease of a thread."""
-    if hold is None or (thread is not None and thread.owner == hold.owner):
-        return
-    lease = thread.lease if thread is not None else None
-    if not hold.claims:
-        raise LeaseLost(thread_id, hold.owner, lease.owner if lease is not None else None)
-    if lease is not None and not lease.has_lapsed(hold.now):
-        raise ThreadBusy(thread_id, lease.owner, lease.until)
-
-
-def has_moved(thread: Thread | None, hold: LeaseRequest | None) -> bool:
-    """Return whether a thread has changed since the load on which a claim is based."""
-    if hold is None or not hold.claims or hold.expected_epoch is None:
-        return False
-    return thread is None or thread.epoch != hold.expected_epoch
-
-
 def _check_journal(connection: sqlite3.Connection, row_id: int, key: JournalKey) -> None:
     """Raise JournalConflict for a recorded step: its first record may have been seen."""
     if connection.execute(_PENDING, (row_id, JOURNAL, journal_text(key))).fetchone() is not None:
@@ -315,7 +298,7 @@ def _bounds(line: int) -> tuple[int, int]:
     return row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
 
 
-def _counted(connection: sqlite3.Connection, line: int) -> tuple[int, int]:
+def _record_sizes(connection: sqlite3.Connection, line: int) -> tuple[int, int]:
     """Return the number of records of a line, and their size in bytes."""
     return connection.execute(_COUNT, _bounds(line)).fetchone()
 

@@ -76,8 +76,8 @@ class HistoryReader:
         values: Values = {}
         for part in reversed(list(self._parts(row_id, fields))):
             if part.base is not None:
-                based, apart = part.base
-                values = {**{name: value for name, value in values.items() if name in apart}, **based}
+                base_values, growing = part.base
+                values = {**{name: value for name, value in values.items() if name in growing}, **base_values}
             for changes in part.changes:
                 _apply(values, changes)
             for field, growth in part.growth.items():
@@ -85,8 +85,8 @@ class HistoryReader:
             _apply_all(values, part.recent)
         return values if fields is None else {name: value for name, value in values.items() if name in fields}
 
-    def apart_at(self, row_id: int | None) -> frozenset[str]:
-        """Return the fields whose gains are in rows of their own, on the whole path to a checkpoint.
+    def growing_at(self, row_id: int | None) -> frozenset[str]:
+        """Return the growing fields of a checkpoint: their gains are in rows of their own on its whole path.
 
         Fields with a part among other changes are excluded: in records, or in segments from before they grew.
         """
@@ -99,19 +99,19 @@ class HistoryReader:
 
     def _parts(self, row_id: int, fields: frozenset[str] | None) -> Iterator[_Part]:
         """Yield the parts of a state, the newest interval first; of growing fields only the requested ones."""
-        apart: frozenset[str] | None = None
+        growing: frozenset[str] | None = None
         settled = set[str]()
         for interval in path_to(self._connection, row_id):
             recent: Sequence[Changes] = [changes for _, changes in self._records(interval)]
-            if apart is not None:  # a base has the other fields: only growing ones are needed
-                wanted = apart - settled
-                recent = [{field: change for field, change in changes.items() if field in wanted} for changes in recent]
+            if growing is not None:  # a base has the other fields: only growing ones are needed
+                needed = growing - settled
+                recent = [{field: change for field, change in changes.items() if field in needed} for changes in recent]
             end = self._end_of_segments(interval)
-            base, changes = (None, []) if apart is not None or end is None else self._segments(interval, end)
+            base, changes = (None, []) if growing is not None or end is None else self._segments(interval, end)
             growth = self._growth(interval, end, settled, fields) if end is not None else {}
             yield _Part(base, changes, growth, recent)
-            apart = apart if apart is not None else base[1] if base is not None else None
-            if apart is not None and (apart if fields is None else apart & fields) <= settled:
+            growing = growing if growing is not None else base[1] if base is not None else None
+            if growing is not None and (growing if fields is None else growing & fields) <= settled:
                 return
 
     def _end_of_segments(self, interval: Interval) -> int | None:
@@ -132,8 +132,8 @@ class HistoryReader:
                 count = interval.last - first + 1
                 later.extend(reversed(self._value(changes)[:count]))
             if base is not None:
-                values, apart = self._value(base)
-                return (values, frozenset(apart)), later[::-1]
+                values, growing = self._value(base)
+                return (values, frozenset(growing)), later[::-1]
         return None, later[::-1]
 
     def _growth(
@@ -141,8 +141,8 @@ class HistoryReader:
     ) -> dict[str, list[Growth]]:
         """Return the gains of growing fields in an interval; fields that are set in it are settled then."""
         growth: dict[str, list[Growth]] = {}
-        wanted = self._fields(interval.line) - settled
-        for field in wanted if fields is None else wanted & fields:
+        needed = self._fields(interval.line) - settled
+        for field in needed if fields is None else needed & fields:
             entries: list[list[Growth]] = []
             rows = self._connection.execute(_SQL["grown"], (interval.line, field, interval.first, number_of(end)))
             for whole, body in rows:
@@ -178,7 +178,7 @@ class HistoryReader:
         """Yield checkpoints of one path, the oldest first: from the state of the first one and the changes since."""
         later = [*row_ids[1:], child.row_id] if child is not None else row_ids[1:]
         controls = self.controls(row_ids)
-        changes = self.changes_by_place(later)
+        changes = self.changes_by_row(later)
         if child is None:
             values = self.state_at(row_ids[0])
         else:
@@ -214,15 +214,20 @@ class HistoryReader:
         return read
 
     def _saved(
-        self, line: BranchKey, own: _Controlled, parent: _Controlled | None, values: Values, entries: Sequence[Entry]
+        self,
+        line: BranchKey,
+        control_row: _ControlRow,
+        parent: _ControlRow | None,
+        values: Values,
+        entries: Sequence[Entry],
     ) -> SavedCheckpoint:
-        key, run, plain = own
+        key, run, plain = control_row
         control: Control = made_control(plain, key.hex())
-        shown = {name: value for name, value in values.items() if name != REPORTED} if REPORTED in values else values
+        fields = {name: value for name, value in values.items() if name != REPORTED} if REPORTED in values else values
         checkpoint = Checkpoint(
-            control.id or "",
+            control.id,
             control.step,
-            shown,
+            fields,
             control.frontier,
             control.held,
             control.joins,
@@ -258,10 +263,10 @@ class HistoryReader:
         """
         first, last = interval.row_ids
         bounds = {"first": first, "last": last, "end": row_id_of(interval.line + 1, 0) - 1}
-        held = self._connection.execute(_SQL["capacity"], bounds).fetchone()[0] if interval.first >= 0 else 0
-        if held <= interval.last - interval.first:
+        count = self._connection.execute(_SQL["capacity"], bounds).fetchone()[0] if interval.first >= 0 else 0
+        if count <= interval.last - interval.first:
             raise DamagedDatabase(
-                f"line {interval.line} has {held} checkpoints from {interval.first} to {interval.last}"
+                f"line {interval.line} has {count} checkpoints from {interval.first} to {interval.last}"
             )
 
     def parent_of(self, row_id: int) -> int | None:
@@ -275,15 +280,15 @@ class HistoryReader:
         """Return the id of a checkpoint."""
         return _id_of(self.controls([row_id])[row_id])
 
-    def controls(self, row_ids: Sequence[int]) -> dict[int, _Controlled]:
-        """Return all about checkpoints except their states, by row id."""
-        controls_by_row: dict[int, _Controlled] = {}
+    def controls(self, row_ids: Sequence[int]) -> dict[int, _ControlRow]:
+        """Return all data of checkpoints except their states, by row id."""
+        controls_by_row: dict[int, _ControlRow] = {}
         for first, last in _runs_of(row_ids):
             for row_id, key, run, control in self._connection.execute(_SQL["controls"], (first, last)):
                 controls_by_row[row_id] = (key, run, self._value(control))
             for segment, number, ids, controls in self._overlapping(_SQL["segment_controls"], first, last):
-                runs, each = self._value(controls)
-                for offset, (run, control) in enumerate(each):
+                runs, segment_controls = self._value(controls)
+                for offset, (run, control) in enumerate(segment_controls):
                     row_id = row_id_of(line_of(segment), number + offset)
                     if first <= row_id <= last:
                         controls_by_row[row_id] = (ids[offset * 16 : offset * 16 + 16], runs[run], control)
@@ -296,7 +301,7 @@ class HistoryReader:
         """Query the segments with some of the row ids of one line from `first` to `last`."""
         return self._connection.execute(query, (first, row_id_of(line_of(first) + 1, 0) - 1, number_of(last)))
 
-    def changes_by_place(self, row_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    def changes_by_row(self, row_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Return the changes of checkpoints by row id."""
         changes_by_row: dict[int, dict[str, Any]] = {}
         for first, last in _runs_of(row_ids):
@@ -307,8 +312,8 @@ class HistoryReader:
                 for offset, change in enumerate(self._value(changes) if changes is not None else ()):
                     changes_by_row.setdefault(row_id_of(line, number + offset), {}).update(change)
                 for field, body in self._connection.execute(_SQL["grown_in"], (line, number_of(segment))):
-                    for at, kind, gained in self._value(body):
-                        changes_by_row.setdefault(row_id_of(line, at), {})[field] = _change(kind, gained)
+                    for number_in_line, kind, gained in self._value(body):
+                        changes_by_row.setdefault(row_id_of(line, number_in_line), {})[field] = _change(kind, gained)
         return changes_by_row
 
     def _entries_of(self, row_ids: Sequence[int]) -> dict[int, list[Entry]]:
@@ -342,10 +347,10 @@ class HistoryReader:
         logs: dict[int, list[tuple[int, list[Any]]]] = {}
         row = self._connection.execute(_SQL["namespace"], (line,)).fetchone()
         rows = self._connection.execute(_SQL["record_logs"], (row_id_of(line, 0), row_id_of(line, last)))
-        for own, number, control, events in rows:
-            if run is None or run == own:
+        for record_run, number, control, events in rows:
+            if run is None or run == record_run:
                 at, step = self._value(control)[:2]
-                batches = logs.setdefault(own, [])
+                batches = logs.setdefault(record_run, [])
                 first = batches[0][0] if batches else number
                 batches.append((number, [number - first, at, row[0], step, *self._value(events)]))
         return logs
@@ -354,12 +359,12 @@ class HistoryReader:
         return self._serde.decode(self._seal.decrypt(stored))
 
 
-_Controlled = tuple[bytes, str, Any]
+_ControlRow = tuple[bytes, str, Any]
 """The key of the id of a checkpoint, its run, and everything else except its state."""
 
 
-def _id_of(controlled: _Controlled) -> CheckpointId:
-    key, _, plain = controlled
+def _id_of(control_row: _ControlRow) -> CheckpointId:
+    key, _, plain = control_row
     return CheckpointId((plain[5].get("id") if len(plain) > 5 else None) or key.hex())
 
 
@@ -373,20 +378,20 @@ def _apply(values: Values, changes: Changes) -> None:
             values[name] = value
 
 
-def _apply_all(values: Values, each: Iterable[Changes]) -> None:
+def _apply_all(values: Values, changes_in_order: Iterable[Changes]) -> None:
     """Apply changes in order to a mapping that the caller owns; growing lists are copied once, not each time."""
-    own: dict[str, list[Any]] = {}
-    for changes in each:
+    copies: dict[str, list[Any]] = {}
+    for changes in changes_in_order:
         for name, change in changes.items():
-            growing = own.get(name)
-            if growing is not None and type(change) is Added:
-                growing.extend(change.items)
+            copy = copies.get(name)
+            if copy is not None and type(change) is Added:
+                copy.extend(change.items)
                 continue
             _apply(values, {name: change})
             if type(change) is Added:
-                own[name] = values[name]
+                copies[name] = values[name]
             else:
-                own.pop(name, None)
+                copies.pop(name, None)
 
 
 def _grow(values: Values, field: str, growth: Iterable[Growth]) -> None:

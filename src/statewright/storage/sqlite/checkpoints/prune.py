@@ -32,10 +32,10 @@ class Pruner:
     def prune(self, thread: int, policy: PrunePolicy, *, dry_run: bool = False) -> int:
         """Delete checkpoints of a thread by a policy, and return their number; with `dry_run` only count them."""
         firsts = self._firsts(thread, policy)
-        gone = sum(stays - first for first, stays in firsts.values())
-        if gone and not dry_run:
-            self._cut({line: stays for line, (_, stays) in firsts.items()})
-        return gone
+        count = sum(first_kept - first for first, first_kept in firsts.values())
+        if count and not dry_run:
+            self._cut({line: first_kept for line, (_, first_kept) in firsts.items()})
+        return count
 
     def make_whole(self, row_id: int) -> None:
         """Store the whole state of a checkpoint that forked from another one, and begin its line with it."""
@@ -43,7 +43,7 @@ class Pruner:
         self._connection.execute(_SQL["jump"], (row_id,))
 
     def _firsts(self, thread: int, policy: PrunePolicy) -> dict[int, tuple[int, int]]:
-        """Return by line the number of its first checkpoint, and of the first one that stays."""
+        """Return by line the number of its first checkpoint, and of the first one that is kept."""
         firsts: dict[int, tuple[int, int]] = {}
         for (line,) in self._connection.execute(_SQL["lines"], (thread,)).fetchall():
             ages = sorted(self._reader.ages(line), key=lambda age: age[2], reverse=True)
@@ -53,14 +53,14 @@ class Pruner:
         return firsts
 
     def _cut(self, firsts: dict[int, int]) -> None:
-        """Delete the checkpoints of lines before the first ones that stay."""
+        """Delete the checkpoints of lines before the first ones that are kept."""
         beginnings = [(row_id, self._reader.state_at(row_id)) for row_id in self._beginnings(firsts)]
         for row_id, values in beginnings:
             self._make_whole(row_id, values)
             self._connection.execute(_SQL["jump"], (row_id,))
         for line, first in firsts.items():
             keep_log(self._connection, self._serde, self._seal, line, first - 1)
-            self._forget(line, first)
+            self._delete_before(line, first)
 
     def _beginnings(self, firsts: dict[int, int]) -> list[int]:
         """Return the remaining checkpoints whose parents are deleted."""
@@ -81,25 +81,25 @@ class Pruner:
         segment = self._connection.execute(_SQL["segment"], (row_id, row_id_of(line_of(row_id) + 1, 0) - 1)).fetchone()
         end, first, ids, changes, controls = segment
         skipped = number_of(row_id) - first
-        runs, each = self._value(controls)
-        rest = self._value(changes)[skipped + 1 :] if changes is not None else [{}] * (len(each) - skipped - 1)
-        apart = self._reader.apart_at(row_id)
-        own = {name: value for name, value in values.items() if name not in apart}
+        runs, entries = self._value(controls)
+        later = self._value(changes)[skipped + 1 :] if changes is not None else [{}] * (len(entries) - skipped - 1)
+        growing = self._reader.growing_at(row_id)
+        other_values = {name: value for name, value in values.items() if name not in growing}
         self._connection.execute(
             _SQL["update"],
             (
                 number_of(row_id),
                 ids[skipped * 16 :],
-                self._stored([own, *rest]),
-                self._stored([runs, each[skipped:]]),
+                self._stored([other_values, *later]),
+                self._stored([runs, entries[skipped:]]),
                 end,
             ),
         )
-        for field in apart:
-            self._grow_anew(row_id, end, field, values)
+        for field in growing:
+            self._restart_growth(row_id, end, field, values)
 
-    def _grow_anew(self, row_id: int, end: int, field: str, values: Values) -> None:
-        """Begin the gains of a growing field in a segment with its value at a checkpoint."""
+    def _restart_growth(self, row_id: int, end: int, field: str, values: Values) -> None:
+        """Replace the gains of a growing field in a segment up to a checkpoint by its value there."""
         key = (line_of(row_id), field, number_of(end))
         row = self._connection.execute(_SQL["grown"], key).fetchone()
         later = [gain for gain in (self._value(row[0]) if row is not None else ()) if gain[0] > number_of(row_id)]
@@ -107,7 +107,7 @@ class Pruner:
         items = len(values.get(field, ())) if isinstance(values.get(field), list) else 1
         self._connection.execute(_SQL["grow"], (*key, items, self._stored(growth)))
 
-    def _forget(self, line: int, first: int) -> None:
+    def _delete_before(self, line: int, first: int) -> None:
         bounds = row_id_of(line, 0), row_id_of(line, first) - 1
         for table in ("records", "segments", "jumps", "pending"):
             self._connection.execute(f"DELETE FROM {table} WHERE place BETWEEN ? AND ?", bounds)

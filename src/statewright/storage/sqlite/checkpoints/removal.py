@@ -25,7 +25,7 @@ def keep_log(connection: sqlite3.Connection, serde: Serde, seal: Encryptor, line
 def _packed(batches: list[list[Any]]) -> list[list[Any]]:
     """Return batches of a log with times relative to the first one, which takes less space."""
     first = batches[0]
-    return [first, *([offset, at - first[1], *rest] for offset, at, *rest in batches[1:])]
+    return [first, *([offset, at - first[1], *entries] for offset, at, *entries in batches[1:])]
 
 
 def delete_line(connection: sqlite3.Connection, line: int) -> None:

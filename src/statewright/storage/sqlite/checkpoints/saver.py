@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from itertools import islice
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from statewright.checkpoint import (
     DEFAULT_WORKSPACE,
@@ -22,11 +21,11 @@ from statewright.checkpoint import (
     PrunePolicy,
     SavedCheckpoint,
     ThreadEntry,
-    Values,
     check_workspace,
     checked_lease,
 )
 from statewright.checkpoint.forms import instant_of, made_log
+from statewright.checkpoint.lease import check_lease, has_moved
 from statewright.clock import Duration
 from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
@@ -35,26 +34,26 @@ from statewright.ids import CheckpointId
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_beside
 from statewright.serde.serde import Serde
-from statewright.storage.sqlite.checkpoints.commits import Job, Writer, check_hold, has_moved
+from statewright.storage.sqlite.checkpoints.commits import Job, Writer
+from statewright.storage.sqlite.checkpoints.copying import copy_thread
 from statewright.storage.sqlite.checkpoints.head_cache import Thread
-from statewright.storage.sqlite.checkpoints.history import HistoryReader, State
+from statewright.storage.sqlite.checkpoints.history import HistoryReader
+from statewright.storage.sqlite.checkpoints.listing import HistoryLister
 from statewright.storage.sqlite.checkpoints.prune import Pruner
 from statewright.storage.sqlite.checkpoints.removal import delete_thread
 from statewright.storage.sqlite.checkpoints.row_ids import (
-    LAST_NUMBER,
     find_checkpoint,
     find_line,
     head_of,
-    line_of,
     lines_of,
-    path_to,
-    row_id_of,
 )
 from statewright.storage.sqlite.faults import with_damage_report
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View, on_event_loop
+from statewright.storage.sqlite.view import DatabaseOrPath, View, on_event_loop
 
 _SQL: Final = statements("saver")
+_MOST_AHEAD: Final = 1000
+"""Threads with unawaited commits above which completed ones are removed."""
 
 T = TypeVar("T")
 
@@ -69,7 +68,7 @@ class SqliteSaver(View):
 
     def __init__(
         self,
-        database: Given,
+        database: DatabaseOrPath,
         *,
         workspace: str = DEFAULT_WORKSPACE,
         lease: Duration | None = None,
@@ -78,12 +77,12 @@ class SqliteSaver(View):
         self.lease_duration = checked_lease(lease)
         check_workspace(workspace)
         super().__init__(database, **options)
-        self._page_end: _PageEnd | None = None
         self._bind(workspace)
 
     def _bind(self, workspace: str) -> None:
         self.workspace = check_workspace(workspace)
         self._writer = Writer(self.database.serde, self.database.seal, self.database.head_cache, workspace)
+        self._lister = HistoryLister(self.database.serde, self.database.seal, workspace)
 
     @property
     def scope(self) -> Hashable:
@@ -122,11 +121,11 @@ class SqliteSaver(View):
         if not commit.overlaps:
             return self._written(job)
         ahead = self.database.ahead
-        promise = ahead[self.workspace, commit.line.thread_id] = self.database.hand_over(job)
+        write = ahead[self.workspace, commit.line.thread_id] = self.database.hand_over(job)
         if len(ahead) > _MOST_AHEAD:
-            for key in [key for key, promise in tuple(ahead.items()) if promise.done()]:
+            for key in [key for key, earlier in tuple(ahead.items()) if earlier.done()]:
                 ahead.pop(key, None)
-        return promise
+        return write
 
     def save_results(
         self,
@@ -143,7 +142,7 @@ class SqliteSaver(View):
     def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
         def job(connection: sqlite3.Connection) -> Lease | None:
             thread = self._writer.thread(connection, thread_id)
-            check_hold(thread, thread_id, hold)
+            check_lease(thread, thread_id, hold)
             if has_moved(thread, hold):
                 raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
             return None if thread is None else self._writer.write_hold(connection, thread, thread_id, hold).lease
@@ -177,17 +176,17 @@ class SqliteSaver(View):
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:
         if on_event_loop():
-            return call_beside(lambda: self._pruned(policy, thread_id, dry_run))
-        return self._pruned(policy, thread_id, dry_run)
+            return call_beside(lambda: self._prune(policy, thread_id, dry_run))
+        return self._prune(policy, thread_id, dry_run)
 
-    def _pruned(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
+    def _prune(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
         """Prune each thread in a transaction of its own, so that other writes come in between."""
         with self.database.read() as connection:
             threads = self._numbers(connection, thread_id)
-        counts = [self._pruned_thread(number, name, policy, dry_run) for number, name in threads]
+        counts = [self._prune_thread(number, name, policy, dry_run) for number, name in threads]
         return Pruned(sum(1 for count in counts if count), sum(counts))
 
-    def _pruned_thread(self, number: int, thread_id: str, policy: PrunePolicy, dry_run: bool) -> int:
+    def _prune_thread(self, number: int, thread_id: str, policy: PrunePolicy, dry_run: bool) -> int:
         def prune(connection: sqlite3.Connection, *, dry_run: bool = False) -> int:
             pruner = Pruner(connection, self.database.serde, self.database.seal)
             return pruner.prune(number, policy, dry_run=dry_run)
@@ -216,7 +215,7 @@ class SqliteSaver(View):
                 raise CheckpointNotFound(f"There is no thread {thread_id!r} to copy.")
             if target is not None:
                 raise CheckpointConflict(to, None, self._head_id(connection, to))
-            _copy(connection, source.id, to)
+            copy_thread(connection, source.id, to)
 
         return self._written(with_damage_report(job, thread_id))
 
@@ -266,99 +265,10 @@ class SqliteSaver(View):
         before: CheckpointId | None = None,
         limit: int | None = None,
     ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
-        def read(connection: sqlite3.Connection) -> Sequence[SavedCheckpoint]:
-            line = BranchKey(thread_id, namespace, branch or "main")
-            if branch is not None:
-                row_ids = self._ancestry(connection, line, before)
-            else:
-                row_ids = iter(self._all(connection, line))
-                row_ids = row_ids if before is None else self._after(connection, row_ids, before, line)
-            return self._checkpoints(
-                connection, islice(row_ids, cut_page(limit).stop), line, before, is_page=limit is not None
-            )
-
-        return self._read(read, thread_id)
-
-    def _after(
-        self, connection: sqlite3.Connection, row_ids: Iterator[int], before: CheckpointId, line: BranchKey
-    ) -> Iterator[int]:
-        """Return the row ids after a checkpoint. Raises CheckpointNotFound if it is not among them."""
-        numbers = [number for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace)]
-        wanted = {find_checkpoint(connection, number, before) for number in numbers}
-        if not any(row_id in wanted for row_id in row_ids):
-            raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
-        return row_ids
-
-    def _ancestry(self, connection: sqlite3.Connection, line: BranchKey, before: CheckpointId | None) -> Iterator[int]:
-        """Yield the row ids of a branch and its ancestors, the newest first, or those after a checkpoint.
-
-        Raises CheckpointNotFound if it is not among them.
-        """
-        number = find_line(connection, self.workspace, line)
-        head = head_of(connection, number) if number is not None else None
-        path = iter(path_to(connection, head[0]) if head is not None else ())
-        if before is not None:
-            lines = lines_of(connection, self.workspace, line.thread_id, line.namespace)
-            candidates = {find_checkpoint(connection, number, before) for number, _ in lines}
-            reader = self._reader(connection)
-            for interval in path:
-                reader.check_capacity(interval)
-                first, last = interval.row_ids
-                row_id = next((row_id for row_id in candidates if row_id is not None and first <= row_id <= last), None)
-                if row_id is not None:
-                    yield from range(row_id - 1, first - 1, -1)
-                    break
-            else:
-                raise CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {before!r}. List its history.")
-        reader = self._reader(connection)
-        for interval in path:
-            reader.check_capacity(interval)
-            first, last = interval.row_ids
-            yield from range(last, first - 1, -1)
-
-    def _all(self, connection: sqlite3.Connection, line: BranchKey) -> list[int]:
-        """Return the row ids of all checkpoints of a namespace, the newest first."""
-        ages: list[tuple[datetime, bytes, int]] = []
-        reader = self._reader(connection)
-        for number, _ in lines_of(connection, self.workspace, line.thread_id, line.namespace):
-            ages.extend(reader.ages(number))
-        return [row_id for _, _, row_id in sorted(ages, reverse=True)]
-
-    def _checkpoints(
-        self,
-        connection: sqlite3.Connection,
-        row_ids: Iterable[int],
-        line: BranchKey,
-        before: CheckpointId | None,
-        *,
-        is_page: bool,
-    ) -> list[SavedCheckpoint]:
-        """Return the checkpoints with row ids, in their order. Consecutive states are derived from each other."""
-        branches = dict(lines_of(connection, self.workspace, line.thread_id, line.namespace))
-        reader = self._reader(connection)
-        child = self._end_of_page(line, before)
-        checkpoints: list[SavedCheckpoint] = []
-        for stretch in _stretches(row_ids, reader.parent_of):
-            if child is not None and reader.parent_of(child.row_id) != stretch[0]:
-                child = None
-            saved = reader.checkpoints(stretch, line, child)
-            for saved_checkpoint, row_id in zip(saved, stretch, strict=True):
-                checkpoints.append(_with_branch(saved_checkpoint, branches[line_of(row_id)]))
-            child = None
-            if is_page:
-                self._page_end = _PageEnd(line.thread_id, line.namespace, saved[-1].id, stretch[-1], _own(saved[-1]))
-        return checkpoints
-
-    def _end_of_page(self, line: BranchKey, before: CheckpointId | None) -> State | None:
-        """Return the last checkpoint of the previous page, if the next page is requested.
-
-        A page needs the state of its oldest checkpoint. Derived from the previous page, it costs as much as the page;
-        read from the file each time, paging through a long history would be quadratic.
-        """
-        end = self._page_end
-        if end is None or before is None or end[:3] != (line.thread_id, line.namespace, before):
-            return None
-        return State(end.row_id, end.values)
+        return self._read(
+            lambda connection: self._lister.load_page(connection, thread_id, namespace, branch, before, limit),
+            thread_id,
+        )
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
         bounds = (self.workspace, prefix, prefix, -1 if limit is None else cut_page(limit).stop)
@@ -393,17 +303,17 @@ class SqliteSaver(View):
     ) -> MaybeFuture[Sequence[Event]]:
         def read(connection: sqlite3.Connection) -> Sequence[Event]:
             reader = self._reader(connection)
-            begin = after if run_id is not None else 0
+            first = after if run_id is not None else 0
             runs = connection.execute(_SQL["runs"], (self.workspace, thread_id)).fetchall()
-            log = (
+            events = (
                 event
                 for thread, run, name in runs
                 if run_id is None or run_id == name
-                for number, plain in reader.log(thread, run, begin)
+                for number, plain in reader.log(thread, run, first)
                 for event in _events(plain, thread_id, name, number)
-                if (event.seq or 0) > begin
+                if (event.seq or 0) > first
             )
-            return list(islice(log, cut_page(limit).stop))
+            return list(islice(events, cut_page(limit).stop))
 
         return self._read(read, thread_id)
 
@@ -425,16 +335,6 @@ class SqliteSaver(View):
         return HistoryReader(connection, self.database.serde, self.database.seal)
 
 
-class _PageEnd(NamedTuple):
-    """The last checkpoint of a page of history, which never changes."""
-
-    thread_id: str
-    namespace: str
-    checkpoint_id: CheckpointId
-    row_id: int
-    values: Values
-
-
 def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
     """Return the last column of rows. Raises TypeError if a value is not a string, before a run fails because of it."""
     names = [row[-1] for row in rows]
@@ -443,64 +343,6 @@ def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
     return names
 
 
-def _own(saved: SavedCheckpoint) -> Values:
-    """Return the state of a checkpoint with copies of containers, since users may change theirs."""
-    values: Values = {}
-    for name, value in saved.checkpoint.values.items():
-        values[name] = value.copy() if isinstance(value, list | dict | set) else value
-    return values
-
-
 def _events(plain: Sequence[Any], thread_id: str, run_id: str, number: int) -> list[Event]:
     namespace, log = made_log(plain, run_id)
     return log.events(thread_id, namespace, number)
-
-
-def _bounds(line: int) -> tuple[int, int]:
-    return row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
-
-
-def _with_branch(saved: SavedCheckpoint, branch: str) -> SavedCheckpoint:
-    return saved if saved.line.branch == branch else replace(saved, line=saved.line._replace(branch=branch))
-
-
-def _stretches(row_ids: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:
-    """Split row ids, the newest first, where one is not the parent of its predecessor."""
-    stretch: list[int] = []
-    for row_id in row_ids:
-        if stretch and parent_of(stretch[-1]) != row_id:
-            yield stretch
-            stretch = []
-        stretch.append(row_id)
-    if stretch:
-        yield stretch
-
-
-def _copy(connection: sqlite3.Connection, source: int, to: str) -> None:
-    """Copy all rows of a thread to a new thread, under new numbers."""
-    target = connection.execute(_SQL["copy_thread"], (to, source)).lastrowid or 0
-    for run, name in connection.execute(_SQL["named_runs"], (source,)).fetchall():
-        copied = connection.execute("INSERT INTO runs (thread, name) VALUES (?, ?)", (target, name)).lastrowid or 0
-        shift = row_id_of(copied, 0) - row_id_of(run, 0)
-        connection.execute(_SQL["copy_events"], (shift, *_bounds(run)))
-    shifts: dict[int, int] = {}
-    for line, namespace, branch in connection.execute(_SQL["copied_lines"], (source,)).fetchall():
-        values = (target, namespace, branch)
-        copied = connection.execute("INSERT INTO lines (thread, namespace, branch) VALUES (?, ?, ?)", values).lastrowid
-        shifts[line] = row_id_of(copied or 0, 0) - row_id_of(line, 0)
-    for line, shift in shifts.items():
-        _copy_line(connection, line, shift, target)
-        for row_id, parent in connection.execute(_SQL["jumps"], _bounds(line)).fetchall():
-            moved = parent + shifts[line_of(parent)] if parent is not None else None
-            connection.execute("INSERT INTO jumps (place, parent) VALUES (?, ?)", (row_id + shift, moved))
-
-
-def _copy_line(connection: sqlite3.Connection, line: int, shift: int, target: int) -> None:
-    connection.execute(_SQL["copy_records"], (shift, target, *_bounds(line)))
-    connection.execute(_SQL["copy_segments"], (shift, *_bounds(line)))
-    connection.execute(_SQL["copy_pending"], (shift, *_bounds(line)))
-    connection.execute(_SQL["copy_grown"], (line_of(row_id_of(line, 0) + shift), line))
-
-
-_MOST_AHEAD: Final = 1000
-"""Threads with unawaited commits above which completed ones are removed."""

@@ -32,7 +32,7 @@ from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.checkpoints.history import ADD, GONE, MERGE, SET, HistoryReader
 from statewright.storage.sqlite.checkpoints.removal import keep_log
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, number_of, row_id_of
+from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, line_of, number_of, row_id_of
 from statewright.storage.sqlite.statements import statements
 
 _SQL: Final = statements("segments")
@@ -104,13 +104,13 @@ class SegmentWriter:
             return 0
         changes: list[dict[str, Any]] = [{} if row.changes is None else _unpack(row.changes) for row in rows]
         parent = self._reader.parent_of(rows[0].row_id)
-        before = self._reader.apart_at(parent)
+        before = self._reader.growing_at(parent)
         base = self._base(line, parent, before)
         keep_log(self._connection, self._serde, self._seal, line, number_of(rows[-1].row_id))
         # Deleted first, so that the segment reuses their pages and the file does not grow.
         self._connection.execute(_SQL["delete"], (rows[0].row_id, rows[-1].row_id))
-        apart = before | self._store_growth(rows, changes, parent, before)
-        self._store(rows, changes, base, apart)
+        growing = before | self._store_growth(rows, changes, parent, before)
+        self._store(rows, changes, base, growing)
         return len(rows)
 
     def _oldest_records(self, line: int) -> list[Row]:
@@ -127,8 +127,8 @@ class SegmentWriter:
             size += len(row.changes or b"")
             if (jump is not None and row.row_id >= jump[0]) or (chosen and size > LARGEST):
                 break
-            opened = self._seal.decrypt(row.changes) if row.changes is not None else None
-            chosen.append(row._replace(control=self._seal.decrypt(row.control), changes=opened))
+            changes = self._seal.decrypt(row.changes) if row.changes is not None else None
+            chosen.append(row._replace(control=self._seal.decrypt(row.control), changes=changes))
         return chosen
 
     # -- growing fields
@@ -137,14 +137,14 @@ class SegmentWriter:
         self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], parent: int | None, before: frozenset[str]
     ) -> frozenset[str]:
         """Move the gains of growing fields from the changes to rows of their own, and return the fields."""
-        line, last = rows[0].row_id >> 32, number_of(rows[-1].row_id)
-        gains = {
+        line, last = line_of(rows[0].row_id), number_of(rows[-1].row_id)
+        fields = {
             field
             for changed_fields in changes
             for field, change in changed_fields.items()
             if field in before or (type(change) is _PackedExtension and change.tag in (_ADDED, _MERGED))
         }
-        for field in sorted(gains):
+        for field in sorted(fields):
             growth = [
                 (number_of(row.row_id), *_gain(changed_fields.pop(field)))
                 for row, changed_fields in zip(rows, changes, strict=True)
@@ -152,12 +152,12 @@ class SegmentWriter:
             ]
             if self._needs_previous_value(line, field, growth, parent, before):
                 growth = [*self._previous_value(rows[0].row_id, parent, field), *growth]
-            whole = any(kind == SET for _, kind, _, _ in growth)
+            is_set = any(kind == SET for _, kind, _, _ in growth)
             body = _pack([[number, kind, gained] for number, kind, gained, _ in growth])
             items = sum(count for _, _, _, count in growth)
             stored = self._seal.encrypt(body, compress=True)
-            self._connection.execute(_SQL["insert_grown"], (line, field, last, whole, items, stored))
-        return frozenset(gains)
+            self._connection.execute(_SQL["insert_grown"], (line, field, last, is_set, items, stored))
+        return frozenset(fields)
 
     def _needs_previous_value(
         self, line: int, field: str, growth: Sequence[Any], parent: int | None, before: frozenset[str]
@@ -197,10 +197,10 @@ class SegmentWriter:
         return self._serde.encode([values, sorted(growing)])
 
     def _store(
-        self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], base: bytes | None, apart: frozenset[str]
+        self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], base: bytes | None, growing: frozenset[str]
     ) -> None:
         runs = list(dict.fromkeys(row.run for row in rows))
-        each = [[runs.index(row.run), ormsgpack.Fragment(row.control)] for row in rows]
+        controls = [[runs.index(row.run), ormsgpack.Fragment(row.control)] for row in rows]
         seal = self._seal
         self._connection.execute(
             _SQL["insert"],
@@ -208,10 +208,10 @@ class SegmentWriter:
                 rows[-1].row_id,
                 number_of(rows[0].row_id),
                 b"".join(row.key for row in rows),
-                seal.encrypt(_pack(sorted(apart))) if apart else None,
+                seal.encrypt(_pack(sorted(growing))) if growing else None,
                 seal.encrypt(base, compress=True) if base is not None else None,
                 seal.encrypt(_pack(changes), compress=True) if any(changes) else None,
-                seal.encrypt(_pack([runs, each]), compress=True),
+                seal.encrypt(_pack([runs, controls]), compress=True),
             ),
         )
 

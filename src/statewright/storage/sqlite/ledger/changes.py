@@ -35,34 +35,28 @@ from statewright.runs import (
     delivery_of,
     where,
 )
-from statewright.storage.sqlite.ledger.conditions import conditions
+from statewright.storage.sqlite.ledger.conditions import Sql, conditions
 from statewright.storage.sqlite.ledger.tables import UNREADABLE, Table, Tables, closed_json, damaged, opened_json
 from statewright.storage.sqlite.statements import statements
 
 Job = Callable[[sqlite3.Connection], Any]
-Told = Record | Mapping[str, Any] | None
-"""The data of a statement: a record, or values of columns."""
+Written = Record | Mapping[str, Any] | None
+"""The data that a statement writes: a record, or values by column."""
 _SQL: Final = statements("ledger_changes")
 _INSERT_EVENTS: Final = _SQL["insert_events"]
 _DELETE_EVENTS: Final = _SQL["delete_events"]
 _WEBHOOKS: Final = _SQL["webhooks"]
 LONG_INPUT: Final = 1000
-"""Bytes from which on the input of a run lies apart from its row."""
+"""Bytes above which the input of a run has a row of its own."""
 _INSERT_INPUT: Final = _SQL["insert_input"]
 _DELETE_INPUT: Final = _SQL["delete_input"]
-_OF_THE_LEDGER: Final = ("version", "last_event", "updated_at")
+_SET_BY_LEDGER: Final = ("version", "last_event", "updated_at")
 """The columns that only the ledger sets when a run advances."""
 
 
 def job_of(tables: Tables, changes: Sequence[Change]) -> Job:
     """Return the job that makes changes in order. It raises RecordConflict, and needs a rollback then."""
-    jobs = [*_looks_ahead(tables, changes), *(_job(tables, one) for one in changes)]
-
-    def job(connection: sqlite3.Connection) -> None:
-        for one in jobs:
-            one(connection)
-
-    return job
+    return _all([*_checks_ahead(tables, changes), *(_job(tables, change) for change in changes)])
 
 
 def _job(tables: Tables, change: Change) -> Job:
@@ -73,14 +67,14 @@ def _job(tables: Tables, change: Change) -> Job:
             return _insert(tables, record)
         case Spend():
             return _spend(tables, change)
-        case Update(kind, identity, values, expect):
-            return _update(tables, kind, identity, values, expect)
-        case UpdateAll(kind, fitting, values):
-            return _update_all(tables, kind, fitting, values)
-        case Delete(kind, fitting):
-            return _delete(tables, kind, fitting)
-        case Absent(kind, fitting):
-            return _absent(tables, kind, fitting)
+        case Update(kind, record_id, values, expect):
+            return _update(tables, kind, record_id, values, expect)
+        case UpdateAll(kind, matching, values):
+            return _update_all(tables, kind, matching, values)
+        case Delete(kind, matching):
+            return _delete(tables, kind, matching)
+        case Absent(kind, matching):
+            return _absent(tables, kind, matching)
         case Announce():
             return _announce(tables, change)
         case Forget(run_id):
@@ -90,8 +84,8 @@ def _job(tables: Tables, change: Change) -> Job:
 
 def _all(jobs: Sequence[Job]) -> Job:
     def job(connection: sqlite3.Connection) -> None:
-        for one in jobs:
-            one(connection)
+        for part in jobs:
+            part(connection)
 
     return job
 
@@ -99,43 +93,48 @@ def _all(jobs: Sequence[Job]) -> Job:
 # -- guards
 
 
-def _looks_ahead(tables: Tables, changes: Sequence[Change]) -> list[Job]:
-    """Jobs that look for what the first changes expect, if one of them would be refused after others have written.
+def _checks_ahead(tables: Tables, changes: Sequence[Change]) -> list[Job]:
+    """Return jobs that check the expectations of the first changes before any of them is made.
 
-    A transaction that fails after it has written costs all who share it. What follows on another kind of change may
-    depend on it, and is not looked at: so the same change is refused as without looking.
+    A job that fails after it has written rolls back the whole group of jobs in its transaction, which then are repeated
+    one by one. Checks are needed only if a change with expectations follows another one. They end before a change that
+    may depend on an earlier one, so that the same change is refused as without them.
     """
-    looks: list[Job] = []
-    touched: set[tuple[type[Record], str]] = set()
+    checks: list[Job] = []
+    changed: set[tuple[type[Record], str]] = set()
     is_needed = False
     for change in changes:
-        if not isinstance(change, (Update, Advance)) or any(isinstance(one.value, Among) for one in change.expect):
+        if not isinstance(change, (Update, Advance)) or _reads_other_records(change.expect):
             break
-        kind, identity = (change.kind, change.id) if isinstance(change, Update) else (Run, change.run_id)
-        if (kind, identity) in touched:
+        kind, record_id = (change.kind, change.id) if isinstance(change, Update) else (Run, change.run_id)
+        if (kind, record_id) in changed:
             break
-        is_needed = is_needed or bool(touched and change.expect)
-        touched.add((kind, identity))
-        looks.append(partial(_look, tables, kind, identity, change.expect))
-    return looks if is_needed else []
+        is_needed = is_needed or bool(changed and change.expect)
+        changed.add((kind, record_id))
+        checks.append(partial(_check, tables, kind, record_id, change.expect))
+    return checks if is_needed else []
 
 
-def _look(tables: Tables, kind: type[Record], identity: str, expect: Where, connection: sqlite3.Connection) -> None:
+def _check(tables: Tables, kind: type[Record], record_id: str, expect: Where, connection: sqlite3.Connection) -> None:
     table = tables[kind]
-    fitting, marks = conditions(tables, kind, [Condition("id", "=", identity), *expect])
-    sql = f'SELECT 1 FROM "{table.name}" WHERE {fitting}'
-    if _executed(connection, sql, marks, table).fetchone() is None:
-        raise RecordConflict(table.name, identity, expect)
+    condition, parameters = conditions(tables, kind, [Condition("id", "=", record_id), *expect])
+    sql = f'SELECT 1 FROM "{table.name}" WHERE {condition}'
+    if _execute(connection, sql, parameters, table).fetchone() is None:
+        raise RecordConflict(table.name, record_id, expect)
 
 
-def _absent(tables: Tables, kind: type[Record], fitting: Where) -> Job:
+def _reads_other_records(where: Where) -> bool:
+    return any(isinstance(condition.value, Among) for condition in where)
+
+
+def _absent(tables: Tables, kind: type[Record], where: Where) -> Job:
     table = tables[kind]
-    text, marks = conditions(tables, kind, fitting)
-    sql = f'SELECT 1 FROM "{table.name}" WHERE {text} LIMIT 1'
+    condition, parameters = conditions(tables, kind, where)
+    sql = f'SELECT 1 FROM "{table.name}" WHERE {condition} LIMIT 1'
 
     def job(connection: sqlite3.Connection) -> None:
-        if _executed(connection, sql, marks, table).fetchone() is not None:
-            raise RecordPresent(table.name, fitting)
+        if _execute(connection, sql, parameters, table).fetchone() is not None:
+            raise RecordPresent(table.name, where)
 
     return job
 
@@ -149,7 +148,7 @@ def _insert(tables: Tables, record: Record) -> Job:
     large = _large_input(table, record, row)
 
     def job(connection: sqlite3.Connection) -> None:
-        _executed(connection, table.insert, row, table, record)
+        _execute(connection, table.insert, row, table, record)
         if large is not None:
             connection.execute(_INSERT_INPUT, (record.id, large))
 
@@ -163,49 +162,49 @@ def _spend(tables: Tables, change: Spend) -> Job:
     sql = f'{table.insert} ON CONFLICT ("id") DO UPDATE SET {sums} {table.returning}'
 
     def job(connection: sqlite3.Connection) -> None:
-        change.after = table.record(_executed(connection, sql, row, table, spent).fetchone())
+        change.after = table.record(_execute(connection, sql, row, table, spent).fetchone())
 
     return job
 
 
 def _large_input(table: Table[Any], record: Record, row: list[Any]) -> bytes | None:
     """Remove the input of a new run from its row, and return it, if it is large enough for a row of its own."""
-    place = table.names.index("input") if isinstance(record, Run) else None
-    if place is None or row[place] is None or len(row[place]) <= LONG_INPUT:
+    index = table.names.index("input") if isinstance(record, Run) else None
+    if index is None or row[index] is None or len(row[index]) <= LONG_INPUT:
         return None
-    large, row[place] = row[place], None
+    large, row[index] = row[index], None
     return large
 
 
-def _update(tables: Tables, kind: type[Record], identity: str, values: Mapping[str, Any], expect: Where) -> Job:
+def _update(tables: Tables, kind: type[Record], record_id: str, values: Mapping[str, Any], expect: Where) -> Job:
     table = tables[kind]
-    assigned, row = _assignments(table, values)
-    fitting, marks = conditions(tables, kind, [Condition("id", "=", identity), *expect])
-    sql = f'UPDATE "{table.name}" SET {assigned} WHERE {fitting}'
-    row += marks
+    assignments, parameters = _assignments(table, values)
+    condition, more = conditions(tables, kind, [Condition("id", "=", record_id), *expect])
+    sql = f'UPDATE "{table.name}" SET {assignments} WHERE {condition}'
+    parameters += more
 
     def job(connection: sqlite3.Connection) -> None:
-        if _executed(connection, sql, row, table, values).rowcount != 1:
-            raise RecordConflict(table.name, identity, expect)
+        if _execute(connection, sql, parameters, table, values).rowcount != 1:
+            raise RecordConflict(table.name, record_id, expect)
         if kind is Run and "input" in values:
-            connection.execute(_DELETE_INPUT, (identity,))
+            connection.execute(_DELETE_INPUT, (record_id,))
 
     return job
 
 
-def _update_all(tables: Tables, kind: type[Record], fitting: Where, values: Mapping[str, Any]) -> Job:
+def _update_all(tables: Tables, kind: type[Record], where: Where, values: Mapping[str, Any]) -> Job:
     table = tables[kind]
-    assigned, row = _assignments(table, values)
-    text, marks = _fixed(tables, kind, fitting)
-    sql = f'UPDATE "{table.name}" SET {assigned} WHERE {text}'
-    row += marks
-    return lambda connection: _executed(connection, sql, row, table, values)
+    assignments, parameters = _assignments(table, values)
+    condition, more = _stable_conditions(tables, kind, where)
+    sql = f'UPDATE "{table.name}" SET {assignments} WHERE {condition}'
+    parameters += more
+    return lambda connection: _execute(connection, sql, parameters, table, values)
 
 
-def _assignments(table: Table[Any], values: Mapping[str, Any]) -> tuple[str, list[Any]]:
+def _assignments(table: Table[Any], values: Mapping[str, Any]) -> Sql:
     """Return the assignments of an UPDATE, which always increments the version of a run."""
     texts: list[str] = []
-    row: list[Any] = []
+    parameters: list[Any] = []
     is_run = table.kind is Run
     if is_run:
         texts.append('"version" = "version" + 1')
@@ -215,58 +214,61 @@ def _assignments(table: Table[Any], values: Mapping[str, Any]) -> tuple[str, lis
         if isinstance(value, Plus):
             table.check_column(name, searched=True)
             texts.append(f'"{name}" = "{name}" + ?')
-            row.append(value.amount)
+            parameters.append(value.amount)
         else:
             texts.append(f'"{name}" = ?')
-            row.append(table.encoded(name, value))
-    return ", ".join(texts) or '"id" = "id"', row
+            parameters.append(table.encoded(name, value))
+    return ", ".join(texts) or '"id" = "id"', parameters
 
 
-def _delete(tables: Tables, kind: type[Record], fitting: Where) -> Job:
+def _delete(tables: Tables, kind: type[Record], where: Where) -> Job:
     """Return the job that deletes records, with the logs of runs, because their numbers may be reused."""
     table = tables[kind]
-    text, marks = _fixed(tables, kind, fitting)
-    condition = f'FROM "{table.name}" WHERE {text}'
+    condition, parameters = _stable_conditions(tables, kind, where)
+    selection = f'FROM "{table.name}" WHERE {condition}'
 
     def job(connection: sqlite3.Connection) -> None:
         if kind is Run:
-            numbers = _executed(connection, f"SELECT number {condition}", marks, table).fetchall()
+            numbers = _execute(connection, f"SELECT number {selection}", parameters, table).fetchall()
             connection.executemany(_DELETE_EVENTS, [{"run": number} for (number,) in numbers])
-            _executed(connection, f"DELETE FROM run_inputs WHERE run IN (SELECT id {condition})", marks, table)
-        _executed(connection, f"DELETE {condition}", marks, table)
+            _execute(connection, f"DELETE FROM run_inputs WHERE run IN (SELECT id {selection})", parameters, table)
+        _execute(connection, f"DELETE {selection}", parameters, table)
 
     return job
 
 
-def _fixed(tables: Tables, kind: type[Record], fitting: Where) -> tuple[str, list[Any]]:
-    """Conditions by which it is settled which records are meant before the first of them changes."""
-    text, marks = conditions(tables, kind, fitting)
-    if any(isinstance(one.value, Among) for one in fitting):
+def _stable_conditions(tables: Tables, kind: type[Record], where: Where) -> Sql:
+    """Return conditions that select all records before the first of them changes.
+
+    A subquery of `Among` may read the table that is being changed. Selecting ids first keeps its result the same.
+    """
+    text, parameters = conditions(tables, kind, where)
+    if _reads_other_records(where):
         text = f'"id" IN (SELECT "id" FROM "{kind.TABLE}" WHERE {text})'
-    return text, marks
+    return text, parameters
 
 
-# -- runs and those who hear of them
+# -- runs and announcements
 
 
 def _advance(tables: Tables, change: Advance) -> Job:
     table, count = tables[Run], len(change.events)
-    values = {name: value for name, value in change.values.items() if name not in _OF_THE_LEDGER}
-    assigned, row = _assignments(table, values)
-    fitting, marks = conditions(tables, Run, [Condition("id", "=", change.run_id), *change.expect])
+    values = {name: value for name, value in change.values.items() if name not in _SET_BY_LEDGER}
+    assignments, parameters = _assignments(table, values)
+    condition, more = conditions(tables, Run, [Condition("id", "=", change.run_id), *change.expect])
     at = table.encoded("updated_at", change.at)
     sql = (
-        f'UPDATE "{table.name}" SET {assigned}, "updated_at" = ?, "last_event" = "last_event" + ? WHERE {fitting} '
-        f"RETURNING number, last_event"
+        f'UPDATE "{table.name}" SET {assignments}, "updated_at" = ?, "last_event" = "last_event" + ? '
+        f"WHERE {condition} RETURNING number, last_event"
     )
-    row += [at, count, *marks]
+    parameters += [at, count, *more]
     body = _body(tables, change) if count else b""
 
     def job(connection: sqlite3.Connection) -> None:
-        found = _executed(connection, sql, row, table, values).fetchone()
-        if found is None:
+        row = _execute(connection, sql, parameters, table, values).fetchone()
+        if row is None:
             raise RecordConflict(table.name, change.run_id, change.expect)
-        number, last = found
+        number, last = row
         if "input" in values:
             connection.execute(_DELETE_INPUT, (change.run_id,))
         if count:
@@ -278,35 +280,35 @@ def _advance(tables: Tables, change: Advance) -> Job:
 
 def _numbered(change: Advance, first: int) -> list[RunEvent]:
     return [
-        RunEvent(change.run_id, seq, one.type, one.payload, one.step_id, change.at)
-        for seq, one in enumerate(change.events, first)
+        RunEvent(change.run_id, seq, event.type, event.payload, event.step_id, change.at)
+        for seq, event in enumerate(change.events, first)
     ]
 
 
 def _body(tables: Tables, change: Advance) -> bytes:
     try:
-        return closed_json(tables.seal, [tuple(one) for one in change.events])
+        return closed_json(tables.seal, [tuple(event) for event in change.events])
     except (TypeError, ValueError, RecursionError) as error:
         raise SerdeError(f"an event of run {change.run_id!r}", str(error)) from error
 
 
 def _announce(tables: Tables, change: Announce) -> Job:
-    _insert(tables, delivery_of(change, ""))  # what cannot be stored is refused, even if nobody wants to hear of it
+    _insert(tables, delivery_of(change, ""))  # to raise SerdeError for bad data even if there are no subscribers
 
     def job(connection: sqlite3.Connection) -> None:
-        found = connection.execute(_WEBHOOKS, (change.workspace_id,)).fetchall()
-        wanting = [identity for identity, events in found if _wants(tables, events, change.event_type)]
-        for identity in wanting:
-            _insert(tables, delivery_of(change, identity))(connection)
-        change.made = len(wanting)
+        webhooks = connection.execute(_WEBHOOKS, (change.workspace_id,)).fetchall()
+        subscribers = [webhook_id for webhook_id, events in webhooks if _subscribes(tables, events, change.event_type)]
+        for webhook_id in subscribers:
+            _insert(tables, delivery_of(change, webhook_id))(connection)
+        change.made = len(subscribers)
 
     return job
 
 
-def _wants(tables: Tables, events: bytes | None, event_type: str) -> bool:
+def _subscribes(tables: Tables, events: bytes | None, event_type: str) -> bool:
     try:
-        wanted = opened_json(tables.seal, events) if events is not None else None
-        return not wanted or event_type in wanted
+        event_types = opened_json(tables.seal, events) if events is not None else None
+        return not event_types or event_type in event_types
     except UNREADABLE as error:
         raise damaged("webhooks", error) from error
 
@@ -314,23 +316,23 @@ def _wants(tables: Tables, events: bytes | None, event_type: str) -> bool:
 # -- statements
 
 
-def _executed(
-    connection: sqlite3.Connection, sql: str, values: Sequence[Any], table: Table[Any], told: Told = None
+def _execute(
+    connection: sqlite3.Connection, sql: str, parameters: Sequence[Any], table: Table[Any], written: Written = None
 ) -> sqlite3.Cursor:
     """Execute a statement, and return its cursor."""
     try:
-        return connection.execute(sql, values)
+        return connection.execute(sql, parameters)
     except sqlite3.IntegrityError as error:
-        raise _refused(table, error, told) from error
+        raise _constraint_error(table, error, written) from error
     except (UnicodeEncodeError, OverflowError) as error:
         raise SerdeError(f"a record of {table.name}", str(error)) from error
 
 
-def _refused(table: Table[Any], error: sqlite3.IntegrityError, told: Told) -> StorageError:
-    """Why a row is none: SQLite says `UNIQUE constraint failed: table.column, table.column`."""
+def _constraint_error(table: Table[Any], error: sqlite3.IntegrityError, written: Written) -> StorageError:
+    """Return the error for a violated constraint, from `UNIQUE constraint failed: table.column, table.column`."""
     columns = [name.strip().rpartition(".")[2] for name in str(error).partition(":")[2].split(",")]
     if error.sqlite_errorcode not in (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY):
         return SerdeError(f"{table.name}.{columns[0]}", "it must not be None")
-    if isinstance(told, Record):
-        return DuplicateRecord(table.name, columns, [getattr(told, name) for name in columns])
-    return DuplicateRecord(table.name, columns, [(told or {}).get(name, "as before") for name in columns])
+    if isinstance(written, Record):
+        return DuplicateRecord(table.name, columns, [getattr(written, name) for name in columns])
+    return DuplicateRecord(table.name, columns, [(written or {}).get(name, "as before") for name in columns])

@@ -22,27 +22,32 @@ _LIMITS: Final = _SQL["limits"]
 _AT_WORK: Final = _SQL["at_work"]
 _AT_WORK_WITH_KEY: Final = _SQL["at_work_with_key"]
 _BEFORE_ALL: Final = (-(2**63), "")
+"""A time and an id that precede those of any run."""
 
 
 def claim_runs(connection: sqlite3.Connection, tables: Tables, worker_id: str, now: int, limit: int) -> list[Run]:
-    """Take runs for a worker, those first that have been due longest."""
+    """Claim runs for a worker, those first that have been due longest."""
     table = tables[Run]
-    take = f"{_SQL['take']} {table.returning}"
+    sql = f"{_SQL['take']} {table.returning}"
     return [
-        table.record(connection.execute(take, (draw_run_id(), worker_id, number)).fetchone())
-        for number in _chosen(connection, now, limit)
+        table.record(connection.execute(sql, (draw_run_id(), worker_id, number)).fetchone())
+        for number in _choose(connection, now, limit)
     ]
 
 
-def _chosen(connection: sqlite3.Connection, now: int, limit: int) -> list[int]:
-    """Return the numbers of the runs to claim. Due runs above a limit are skipped quickly, for there may be many."""
+def _choose(connection: sqlite3.Connection, now: int, limit: int) -> list[int]:
+    """Return the numbers of the runs to claim.
+
+    Due runs are read in pages, each twice as long as the one before and without those of workspaces at their limit,
+    because very many due runs may be blocked by a limit.
+    """
     chosen: list[int] = []
-    place, length, room = _BEFORE_ALL, limit + 1, _Room(connection)
+    position, length, room = _BEFORE_ALL, limit + 1, _Room(connection)
     while len(chosen) < limit:
-        rows = connection.execute(_SQL["due"], (now, *place, json.dumps(room.full), length)).fetchall()
-        for due_at, identity, number, is_pending, workspace, thread, queue, key, most in rows:
-            place = due_at, identity
-            if len(chosen) == limit or not room.has(workspace, key, most):
+        rows = connection.execute(_SQL["due"], (now, *position, json.dumps(room.full), length)).fetchall()
+        for due_at, run_id, number, is_pending, workspace, thread, queue, key, key_limit in rows:
+            position = due_at, run_id
+            if len(chosen) == limit or not room.has(workspace, key, key_limit):
                 continue
             if _is_next(connection, (is_pending, number), workspace, thread, queue):
                 room.take(workspace, key)
@@ -63,7 +68,7 @@ def _is_next(
 
 
 class _Room:
-    """How many more runs may be at work, by workspace and by key."""
+    """The number of runs that may still be claimed, by workspace and by concurrency key."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -71,10 +76,10 @@ class _Room:
         self._at_work: dict[Any, int] = {}
         self._chosen: Counter[Any] = Counter()
         self.full: list[str] = []
-        """Workspaces that were found to have no room."""
+        """Workspaces that have reached their limits."""
 
-    def has(self, workspace: str, key: str | None, most: int | None) -> bool:
-        """Return whether a run may begin; `most` is the limit of its concurrency key."""
+    def has(self, workspace: str, key: str | None, key_limit: int | None) -> bool:
+        """Return whether a run with a concurrency key may be claimed."""
         if self._limits is None:
             self._limits = dict(self._connection.execute(_LIMITS).fetchall())
         limit = self._limits.get(workspace)
@@ -82,14 +87,15 @@ class _Room:
             if workspace not in self.full:
                 self.full.append(workspace)
             return False
-        return key is None or most is None or self._count(workspace, key) < most
+        return key is None or key_limit is None or self._count(workspace, key) < key_limit
 
     def take(self, workspace: str, key: str | None) -> None:
         self._chosen.update([(workspace,), (workspace, key)])
 
-    def _count(self, *counted: str) -> int:
-        found = self._at_work.get(counted)
-        if found is None:
-            sql = _AT_WORK if len(counted) == 1 else _AT_WORK_WITH_KEY
-            found = self._at_work[counted] = self._connection.execute(sql, counted).fetchone()[0]
-        return found + self._chosen[counted]
+    def _count(self, *group: str) -> int:
+        """Return the number of claimed runs of a workspace, or of a workspace and a key."""
+        count = self._at_work.get(group)
+        if count is None:
+            sql = _AT_WORK if len(group) == 1 else _AT_WORK_WITH_KEY
+            count = self._at_work[group] = self._connection.execute(sql, group).fetchone()[0]
+        return count + self._chosen[group]

@@ -10,77 +10,78 @@ from statewright.errors import InvalidConfig, SerdeError, suggestion
 from statewright.runs import Among, Condition, Order, Record, Where
 from statewright.storage.sqlite.ledger.tables import Table, Tables
 
-Text = tuple[str, list[Any]]
-"""Part of a statement, and the values for its question marks."""
-_COMPARED: Final = {"=": "=", "!=": "IS NOT", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_MOST: Final = 1024
-"""Values of a sequence that are question marks each; more are one, as a list."""
+Sql = tuple[str, list[Any]]
+"""A part of a statement, and the values for its placeholders."""
+_OPERATORS: Final = {"=": "=", "!=": "IS NOT", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_MAX_PLACEHOLDERS: Final = 1024
+"""Values of `in` with a placeholder each. More are passed together, as a JSON list."""
 
 
-def conditions(tables: Tables, kind: type[Record], where: Where) -> Text:
-    """Return the SQL text of conditions, joined by AND."""
+def conditions(tables: Tables, kind: type[Record], where: Where) -> Sql:
+    """Return conditions in SQL, joined by AND."""
     if not where:
         return "1", []
     table = tables[kind]
     texts: list[str] = []
     values: list[Any] = []
-    for one in where:
-        text, more = _condition(tables, table, one)
+    for condition in where:
+        text, parameters = _condition(tables, table, condition)
         texts.append(text)
-        values += more
+        values += parameters
     return " AND ".join(texts), values
 
 
-def _condition(tables: Tables, table: Table[Any], condition: Condition) -> Text:
+def _condition(tables: Tables, table: Table[Any], condition: Condition) -> Sql:
     name, operator, value = condition
     table.check_column(name, searched=True)
     if operator == "in":
         if isinstance(value, Among):
             return _among(tables, table, name, value)
         return _in(table, name, value)
-    compared = _COMPARED.get(operator)
-    if compared is None:
+    sql_operator = _OPERATORS.get(operator)
+    if sql_operator is None:
         raise InvalidConfig(
             f"Unknown operator {operator!r} on {table.name}.{name}. "
-            + suggestion(operator, [*_COMPARED, "in"], noun="Operators")
+            + suggestion(operator, [*_OPERATORS, "in"], noun="Operators")
         )
     if value is not None:
-        return f'"{name}" {compared} ?', [table.encoded(name, value)]
+        return f'"{name}" {sql_operator} ?', [table.encoded(name, value)]
     return {"=": f'"{name}" IS NULL', "!=": f'"{name}" IS NOT NULL'}.get(operator, "0"), []
 
 
-def _in(table: Table[Any], name: str, wanted: Sequence[Any]) -> Text:
-    values = [table.encoded(name, value) for value in wanted if value is not None]
-    text, marks = ("0", values) if not values else _listed(table, name, values)
-    if any(value is None for value in wanted):
+def _in(table: Table[Any], name: str, candidates: Sequence[Any]) -> Sql:
+    values = [table.encoded(name, value) for value in candidates if value is not None]
+    text, parameters = ("0", values) if not values else _in_list(table, name, values)
+    if any(value is None for value in candidates):
         text = f'({text} OR "{name}" IS NULL)'
-    return text, marks
+    return text, parameters
 
 
-def _listed(table: Table[Any], name: str, values: list[Any]) -> Text:
-    """Return a list padded to one of a few lengths, so that there are few statements."""
-    if len(values) <= _MOST:
+def _in_list(table: Table[Any], name: str, values: list[Any]) -> Sql:
+    """Return the condition with a list padded to a power of two, so that few statements need to be prepared."""
+    if len(values) <= _MAX_PLACEHOLDERS:
         length = 1 << (len(values) - 1).bit_length()
         values = values + values[-1:] * (length - len(values))
         return f'"{name}" IN ({", ".join("?" * length)})', values
-    if any(isinstance(value, str) and "\0" in value for value in values):  # SQLite would cut it there
-        raise SerdeError(f"{table.name}.{name}", f"of more than {_MOST} values none may hold the sign of number 0")
+    if any(isinstance(value, str) and "\0" in value for value in values):  # json_each would cut it there
+        raise SerdeError(f"{table.name}.{name}", f"a list of more than {_MAX_PLACEHOLDERS} values has a null character")
     return f'"{name}" IN (SELECT value FROM json_each(?))', [json.dumps(values)]
 
 
-def _among(tables: Tables, table: Table[Any], name: str, among: Among) -> Text:
-    other = tables[among.record]
-    other.check_column(among.column, searched=True)
-    fitting, values = conditions(tables, among.record, among.where)
-    text = f'"{name}" IN (SELECT "{among.column}" FROM "{other.name}" WHERE {fitting})'
-    if not (table.columns[name].optional and other.columns[among.column].optional):
+def _among(tables: Tables, table: Table[Any], name: str, among: Among) -> Sql:
+    source = tables[among.record]
+    source.check_column(among.column, searched=True)
+    condition, values = conditions(tables, among.record, among.where)
+    text = f'"{name}" IN (SELECT "{among.column}" FROM "{source.name}" WHERE {condition})'
+    if not (table.columns[name].optional and source.columns[among.column].optional):
         return text, values
-    none = f'EXISTS (SELECT 1 FROM "{other.name}" WHERE {fitting} AND "{among.column}" IS NULL)'
-    return f'({text} OR ("{name}" IS NULL AND {none}))', values + values
+    # SQL does not find NULL by IN.
+    has_null = f'EXISTS (SELECT 1 FROM "{source.name}" WHERE {condition} AND "{among.column}" IS NULL)'
+    return f'({text} OR ("{name}" IS NULL AND {has_null}))', values + values
 
 
-def ordered(table: Table[Any], order: Order | None) -> str:
-    """Return the ORDER BY clause, with ids as the last column."""
+def order_by(table: Table[Any], order: Order | None) -> str:
+    """Return the columns of an ORDER BY clause, with the id as the last one."""
     if order is None:
         return '"id"'
     table.check_column(order.column, searched=True)

@@ -21,27 +21,27 @@ from statewright.runs.records.record import R
 from statewright.storage.sqlite.faults import UNREADABLE
 from statewright.storage.sqlite.ledger.changes import Job, job_of
 from statewright.storage.sqlite.ledger.claim import claim_runs
-from statewright.storage.sqlite.ledger.conditions import conditions, ordered
+from statewright.storage.sqlite.ledger.conditions import conditions, order_by
 from statewright.storage.sqlite.ledger.tables import Table, Tables, damaged, opened_json
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import Given, View, on_event_loop
+from statewright.storage.sqlite.view import DatabaseOrPath, View, on_event_loop
 
 _SQL: Final = statements("ledger")
 
 T = TypeVar("T")
 FORMAT: Final = 3
-"""The form of the tables that this version writes."""
+"""The format of the tables that this version writes."""
 _STEPS: Final = (
     (_SQL["decided_by_key"], _SQL["format_two"]),
     (_SQL["daily_spending"], _SQL["spending_of_calls"], _SQL["format_three"]),
 )
-"""The statements that lead from each form to the next, from 1."""
+"""The statements of the step from each format to the next, beginning with format 1."""
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring the tables of an older form to today's, unless another process has been quicker."""
-    (found,) = connection.execute(_SQL["format"]).fetchone()
-    for statement in chain.from_iterable(_STEPS[found - 1 :]):
+    """Migrate the tables of an older format; another process may have been faster."""
+    (version,) = connection.execute(_SQL["format"]).fetchone()
+    for statement in chain.from_iterable(_STEPS[version - 1 :]):
         connection.execute(statement)
 
 
@@ -53,15 +53,15 @@ class SqliteLedger(View):
     the commits of a `SqliteSaver` of the same database.
     """
 
-    def __init__(self, database: Given, **options: Any) -> None:
+    def __init__(self, database: DatabaseOrPath, **options: Any) -> None:
         super().__init__(database, **options)
         self._make_tables("ledger")
         self._tables = Tables(self.database.seal)
-        found = self._format()
-        if found > FORMAT:
+        version = self._format()
+        if version > FORMAT:
             self.close()
-            raise NewerFormat(str(self.database.path), found, FORMAT)
-        if found < FORMAT:
+            raise NewerFormat(str(self.database.path), version, FORMAT)
+        if version < FORMAT:
             self.database.write(_migrate)
 
     def _format(self) -> int:
@@ -84,7 +84,7 @@ class SqliteLedger(View):
 
     def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # what it is called everywhere
         def read(connection: sqlite3.Connection) -> R | None:
-            return next(iter(self._found(connection, kind, where(id=id), '"id"', None, 0)), None)
+            return next(iter(self._select(connection, kind, where(id=id), '"id"', None, 0)), None)
 
         return self._read(read)
 
@@ -97,23 +97,23 @@ class SqliteLedger(View):
         limit: int | None = None,
         offset: int = 0,
     ) -> MaybeFuture[Sequence[R]]:
-        by = ordered(self._tables[kind], order)
-        return self._read(lambda connection: self._found(connection, kind, where, by, limit, offset))
+        columns = order_by(self._tables[kind], order)
+        return self._read(lambda connection: self._select(connection, kind, where, columns, limit, offset))
 
-    def _found(
-        self, connection: sqlite3.Connection, kind: type[R], where: Where, by: str, limit: int | None, offset: int
+    def _select(
+        self, connection: sqlite3.Connection, kind: type[R], where: Where, columns: str, limit: int | None, offset: int
     ) -> list[R]:
         table: Table[R] = self._tables[kind]
-        fitting, values = conditions(self._tables, kind, where)
-        sorted_by = f"ORDER BY {by}"
-        if limit is not None or offset:  # only ids are sorted, not what is long
-            fitting = f'"id" IN (SELECT "id" FROM "{table.name}" WHERE {fitting} {sorted_by} LIMIT ? OFFSET ?)'
-            values += [-1 if limit is None else cut_page(limit).stop, offset]  # an offset below 0 is 0
-        return [table.record(row) for row in connection.execute(f"{table.select} WHERE {fitting} {sorted_by}", values)]
+        condition, values = conditions(self._tables, kind, where)
+        order = f"ORDER BY {columns}"
+        if limit is not None or offset:  # ids are sorted first, so that long rows outside of the page are not read
+            condition = f'"id" IN (SELECT "id" FROM "{table.name}" WHERE {condition} {order} LIMIT ? OFFSET ?)'
+            values += [-1 if limit is None else cut_page(limit).stop, offset]  # SQLite takes a negative offset as 0
+        return [table.record(row) for row in connection.execute(f"{table.select} WHERE {condition} {order}", values)]
 
     def count(self, kind: type[R], where: Where = ()) -> MaybeFuture[int]:
-        fitting, values = conditions(self._tables, kind, where)
-        sql = f'SELECT count(*) FROM "{kind.TABLE}" WHERE {fitting}'
+        condition, values = conditions(self._tables, kind, where)
+        sql = f'SELECT count(*) FROM "{kind.TABLE}" WHERE {condition}'
         return self._read(lambda connection: connection.execute(sql, values).fetchone()[0])
 
     def groups(
@@ -122,66 +122,64 @@ class SqliteLedger(View):
         table: Table[R] = self._tables[kind]
         for name in (*by, *sums):
             table.check_column(name, searched=True)
-        fitting, values = conditions(self._tables, kind, where)
+        condition, values = conditions(self._tables, kind, where)
         keys = [f'"{name}"' for name in by]
-        counted = ", ".join([*keys, "count(*)", *(f'total("{name}")' for name in sums)])
-        sql = f'SELECT {counted} FROM "{table.name}" WHERE {fitting}'
+        columns = ", ".join([*keys, "count(*)", *(f'total("{name}")' for name in sums)])
+        sql = f'SELECT {columns} FROM "{table.name}" WHERE {condition}'
         if keys:
             sql += f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(keys)}"
 
         def read(connection: sqlite3.Connection) -> list[Group]:
             rows = connection.execute(sql, values).fetchall()
-            found = [Group(table.decoded(by, row[: len(by)]), row[len(by)], row[len(by) + 1 :]) for row in rows]
-            return [group for group in found if group.size]
+            groups = [Group(table.decoded(by, row[: len(by)]), row[len(by)], row[len(by) + 1 :]) for row in rows]
+            return [group for group in groups if group.size]  # without columns, SQL counts an empty table as a group
 
         return self._read(read)
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
         def read(connection: sqlite3.Connection) -> list[RunEvent]:
             row = connection.execute(_SQL["number"], (run_id,)).fetchone()
-            return (
-                list(islice(self._log(connection, run_id, row[0], after), cut_page(limit).stop))
-                if row is not None
-                else []
-            )
+            if row is None:
+                return []
+            return list(islice(self._log(connection, run_id, row[0], after), cut_page(limit).stop))
 
         return self._read(read)
 
     def _log(self, connection: sqlite3.Connection, run_id: str, number: int, after: int) -> Iterator[RunEvent]:
-        """Return the events of a run after one. A row has the events of a write, and the number of the last."""
+        """Yield the events of a run after a number. A row has the events of one write; its id has the last number."""
         begin, end = number << 32, (number + 1 << 32) - 1
-        for place, at, body in connection.execute(_SQL["events"], (begin + max(after, 0) + 1, end)):
-            for event in self._events(run_id, place - begin, at, body):
+        for row_id, at, body in connection.execute(_SQL["events"], (begin + max(after, 0) + 1, end)):
+            for event in self._events(run_id, row_id - begin, at, body):
                 if event.seq > after:
                     yield event
 
     def _events(self, run_id: str, last: int, at: int, body: bytes) -> list[RunEvent]:
         try:
-            written = opened_json(self.database.seal, body)
+            entries = opened_json(self.database.seal, body)
             instant = instant_of(at)
             return [
                 RunEvent(run_id, seq, kind, payload, step_id, instant)
-                for seq, (kind, payload, step_id) in enumerate(written, last - len(written) + 1)
+                for seq, (kind, payload, step_id) in enumerate(entries, last - len(entries) + 1)
             ]
         except UNREADABLE as error:
             raise damaged("run_events", error) from error
 
     def _read(self, read: Callable[[sqlite3.Connection], T]) -> MaybeFuture[T]:
         """Call a function with a reading connection; on a thread of its own if an event loop runs here."""
-        read = _of_text(read)
+        read = _with_text_errors(read)
         if on_event_loop():
             return self.database.read_beside(read)
         with self.database.read() as connection:
             return read(connection)
 
 
-def _of_text(read: Callable[[sqlite3.Connection], T]) -> Callable[[sqlite3.Connection], T]:
-    """Call a reading function, unless a text in its conditions cannot be stored at all."""
+def _with_text_errors(read: Callable[[sqlite3.Connection], T]) -> Callable[[sqlite3.Connection], T]:
+    """Return a reading function that raises SerdeError if a value of its conditions cannot be a parameter of SQL."""
 
-    def careful(connection: sqlite3.Connection) -> T:
+    def checked(connection: sqlite3.Connection) -> T:
         try:
             return read(connection)
         except (UnicodeEncodeError, OverflowError) as error:
-            raise SerdeError("what was looked for", str(error)) from error
+            raise SerdeError("a value of a condition", str(error)) from error
 
-    return careful
+    return checked

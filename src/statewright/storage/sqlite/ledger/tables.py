@@ -22,13 +22,11 @@ from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.faults import UNREADABLE
 
 Convert = Callable[[Any], Any]
-_AS_THEY_ARE: Final = ("text", "integer", "real")
-"""Kinds of columns whose values SQLite keeps as they are."""
-_UNSEARCHED: Final = {"json": "JSON", "sealed": "text that may be encrypted"}
-
-
-_WHOLE_INPUT: Final = 'ifnull("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'
-"""The input of a run, wherever it is."""
+_NATIVE: Final = ("text", "integer", "real")
+"""Kinds of columns whose values are stored without conversion."""
+_UNSEARCHABLE: Final = {"json": "JSON", "sealed": "text that may be encrypted"}
+_RUN_INPUT: Final = 'ifnull("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'
+"""The input of a run: a large one has a row of its own, so that reading many runs does not read their inputs."""
 
 
 class Table(Generic[R]):
@@ -38,34 +36,36 @@ class Table(Generic[R]):
         self.kind = kind
         self.name = kind.TABLE
         self._seal = seal
-        self.columns: Mapping[str, Column] = {one.name: one for one in columns_of(kind)}
+        self.columns: Mapping[str, Column] = {column.name: column for column in columns_of(kind)}
         self.names = tuple(self.columns)
-        listed = ", ".join(f'"{name}"' for name in self.names)
-        read = ", ".join(_WHOLE_INPUT if (kind, name) == (Run, "input") else f'"{name}"' for name in self.names)
-        self.select = f'SELECT {read} FROM "{self.name}"'
-        self.insert = f'INSERT INTO "{self.name}" ({listed}) VALUES ({", ".join("?" * len(self.names))})'
-        self.returning = f"RETURNING {read}"
+        columns = ", ".join(f'"{name}"' for name in self.names)
+        expressions = ", ".join(_RUN_INPUT if (kind, name) == (Run, "input") else f'"{name}"' for name in self.names)
+        self.select = f'SELECT {expressions} FROM "{self.name}"'
+        self.insert = f'INSERT INTO "{self.name}" ({columns}) VALUES ({", ".join("?" * len(self.names))})'
+        self.returning = f"RETURNING {expressions}"
         self._values = attrgetter(*self.names)
-        self._encoders = {name: self._encoder(one) for name, one in self.columns.items()}
-        self._encoded = [(place, one) for place, one in enumerate(self._encoders.values()) if one is not None]
-        decoders = [self._decoder(one) for one in self.columns.values()]
-        self._decoded = [(place, one) for place, one in enumerate(decoders) if one is not None]
+        self._encoders = {name: self._encoder(column) for name, column in self.columns.items()}
+        self._encoder_by_index = [
+            (index, encode) for index, encode in enumerate(self._encoders.values()) if encode is not None
+        ]
+        decoders = map(self._decoder, self.columns.values())
+        self._decoder_by_index = [(index, decode) for index, decode in enumerate(decoders) if decode is not None]
 
     def row(self, record: R) -> list[Any]:
         """Return a record as the values of a row. Raises SerdeError for values that cannot be stored."""
         row = list(self._values(record))
-        for place, encode in self._encoded:
-            if row[place] is not None:
-                row[place] = encode(row[place])
+        for index, encode in self._encoder_by_index:
+            if row[index] is not None:
+                row[index] = encode(row[index])
         return row
 
     def record(self, row: Sequence[Any]) -> R:
         """Return the record of a row. Raises DamagedDatabase if it cannot be decoded."""
         values = list(row)
         try:
-            for place, decode in self._decoded:
-                if values[place] is not None:
-                    values[place] = decode(values[place])
+            for index, decode in self._decoder_by_index:
+                if values[index] is not None:
+                    values[index] = decode(values[index])
             return self.kind(**dict(zip(self.names, values, strict=True)))
         except UNREADABLE as error:
             raise damaged(self.name, error) from error
@@ -94,14 +94,14 @@ class Table(Generic[R]):
             raise InvalidConfig(
                 f"{self.name} has no column {name!r}. {suggestion(name, self.names, noun='Its columns')}"
             )
-        if searched and column.kind in _UNSEARCHED:
+        if searched and column.kind in _UNSEARCHABLE:
             raise InvalidConfig(
-                f"{self.name}.{name} holds {_UNSEARCHED[column.kind]}, in which nothing can be looked for. "
-                f"Read the records, and look there."
+                f"{self.name}.{name} holds {_UNSEARCHABLE[column.kind]}, which cannot be searched. "
+                f"Read the records, and filter them."
             )
 
     def _encoder(self, column: Column) -> Convert | None:
-        if column.kind in _AS_THEY_ARE:
+        if column.kind in _NATIVE:
             return None
         encoders: dict[str, Convert] = {
             "flag": int,
@@ -122,7 +122,7 @@ class Table(Generic[R]):
         return encode
 
     def _decoder(self, column: Column) -> Convert | None:
-        if column.kind in _AS_THEY_ARE:
+        if column.kind in _NATIVE:
             return None
         decoders: dict[str, Convert] = {
             "flag": bool,
@@ -135,7 +135,7 @@ class Table(Generic[R]):
 
 
 class Tables(dict[type[Record], Table[Any]]):
-    """The tables of a database, by the class of their records; each is prepared when it is met."""
+    """The tables of a database, by the class of their records; each is prepared on first use."""
 
     def __init__(self, seal: Encryptor) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ def opened_json(seal: Encryptor, stored: bytes) -> Any:
     body = seal.decrypt(stored)
     try:
         return from_json(body)
-    except ValueError:  # it reads less deep than it writes
+    except ValueError:  # pydantic writes deeper nesting than it reads
         return json.loads(body)
 
 
@@ -170,4 +170,4 @@ def _opened_text(seal: Encryptor, stored: str | bytes) -> str:
 
 def damaged(table: str, error: Exception) -> DamagedDatabase:
     """Return the error for stored data that cannot be decoded."""
-    return DamagedDatabase(f"a record of {table} is not what was written: {error}")
+    return DamagedDatabase(f"a record of {table} cannot be decoded: {error}")

@@ -15,7 +15,7 @@ from typing import Any
 from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.store.items import Items, begin_anew
+from statewright.storage.sqlite.store.items import Items, restart_ttl
 from statewright.store import Index
 from statewright.store.vectors import Vector, embedded
 
@@ -26,12 +26,16 @@ class Step:
 
     perform: Callable[[Items, Sequence[Vector]], Any]
     texts: Sequence[str] = ()
-    """Texts whose vectors it needs."""
+    """Texts whose vectors are passed to `perform`."""
     writes: bool = False
 
 
-class Work:
-    """The operations of a batch: first `embed` if there are texts, then `perform`, or `read` and perhaps `refresh`."""
+class Batch:
+    """The operations of a batch.
+
+    Call `embed` first if there are texts, and then `perform` if it writes, otherwise `read` and, if `was_read`,
+    `refresh`.
+    """
 
     def __init__(self, database: SqliteDatabase, clock: Clock, index: Index | None, steps: Sequence[Step]) -> None:
         self._database = database
@@ -45,28 +49,28 @@ class Work:
 
     @property
     def was_read(self) -> bool:
-        """True if items were read whose time to live begins anew."""
+        """True if items were read whose time to live restarts."""
         return self._items is not None and bool(self._items.read)
 
     def embed(self) -> None:
-        """Ask the model for all vectors at once."""
+        """Compute all vectors with one call of the model."""
         assert self._index is not None
         vectors = iter(embedded(self._index, self.texts))
         self._vectors = [list(itertools.islice(vectors, len(step.texts))) for step in self._steps]
 
     def read(self) -> list[Any]:
         with self._database.read() as connection:
-            return self._answers(connection)
+            return self._perform_steps(connection)
 
     def perform(self, connection: Connection) -> list[Any]:
-        answers = self._answers(connection)
+        results = self._perform_steps(connection)
         self.refresh(connection)
-        return answers
+        return results
 
     def refresh(self, connection: Connection) -> None:
         if self._items is not None:
-            begin_anew(connection, self._items.read, self._items.now)
+            restart_ttl(connection, self._items.read, self._items.now)
 
-    def _answers(self, connection: Connection) -> list[Any]:
+    def _perform_steps(self, connection: Connection) -> list[Any]:
         self._items = items = Items(self._database, connection, microseconds(self._clock.now()))
         return [step.perform(items, vectors) for step, vectors in zip(self._steps, self._vectors, strict=True)]

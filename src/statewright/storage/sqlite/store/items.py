@@ -25,12 +25,11 @@ from statewright.store.filters import matches
 
 _SQL: Final = statements("items")
 
-Place = dict[str, str]
-
-
+ItemKey = dict[str, str]
+"""The stored namespace and the key of an item, as parameters of statements."""
 _ANY_LABEL = r"[^.]+\."
-_BEYOND = b""
-"""Comes after every text: SQLite orders bytes after texts."""
+_AFTER_ALL_TEXT = b""
+"""The end of an open range: SQLite sorts bytes after all text."""
 
 
 class Items:
@@ -41,29 +40,35 @@ class Items:
         self._connection = connection
         self.now = now
         self.read: list[int] = []
-        """The numbers of items that were shown, and whose time begins anew: see `begin_anew`."""
+        """The numbers of items that were read and whose time to live restarts: see `restart_ttl`."""
 
     def get(self, namespace: Namespace, key: str, *, refresh: bool) -> Item | None:
-        place = place_of(namespace, key)
-        if place is None:
+        item_key = item_key_of(namespace, key)
+        if item_key is None:
             return None
-        row = self._connection.execute(_SQL["item"], {**place, "now": self.now}).fetchone()
-        return self._shown(Item, row, refresh) if row is not None else None
+        row = self._connection.execute(_SQL["item"], {**item_key, "now": self.now}).fetchone()
+        return self._item(Item, row, refresh) if row is not None else None
 
-    def put(self, place: Place, value: bytes, *, vectors: Sequence[Vector], ttl: int | None) -> None:
-        """Keep a value that was closed, for `ttl` microseconds if given."""
-        number, created_at, until = self._connection.execute(_SQL["id"], place).fetchone() or (None, None, None)
+    def put(self, item_key: ItemKey, value: bytes, *, vectors: Sequence[Vector], ttl: int | None) -> None:
+        """Store an encrypted value, for `ttl` microseconds if it is given."""
+        number, created_at, until = self._connection.execute(_SQL["id"], item_key).fetchone() or (None, None, None)
         self._connection.execute(_SQL["delete_vectors"], (number,))
-        lived = until is None or until > self.now
-        row = {**place, "created_at": created_at if lived else None, "now": self.now, "ttl": ttl, "value": value}
+        is_update = until is None or until > self.now
+        row = {
+            **item_key,
+            "created_at": created_at if is_update else None,
+            "now": self.now,
+            "ttl": ttl,
+            "value": value,
+        }
         number = self._connection.execute(_SQL["put"], row).lastrowid
         if vectors:
             parts = self._database.seal.encrypt(self._database.serde.encode(packed(vectors)))
             self._connection.execute(_SQL["put_vectors"], (number, len(vectors[0]), parts))
 
     def delete(self, namespace: Namespace, key: str) -> None:
-        place = place_of(namespace, key)
-        for number, *_ in self._connection.execute(_SQL["id"], place).fetchall() if place is not None else ():
+        item_key = item_key_of(namespace, key)
+        for number, *_ in self._connection.execute(_SQL["id"], item_key).fetchall() if item_key is not None else ():
             self._connection.execute(_SQL["delete_vectors"], (number,))
             self._connection.execute(_SQL["delete"], (number,))
 
@@ -71,7 +76,7 @@ class Items:
         self,
         prefix: Namespace,
         *,
-        wanted: Vector | None,
+        query: Vector | None,
         conditions: Mapping[str, Any],
         limit: int,
         offset: int,
@@ -80,59 +85,64 @@ class Items:
         """Return the items under a prefix that meet the conditions, with a query vector the most similar first."""
         if path_of(prefix) is None:
             return []
-        found = self._by_update(prefix) if wanted is None else self._by_nearness(prefix, wanted)
-        rows = ((self._found(number), score) for number, score in found)
-        fitting = ((row, score) for row, score in rows if not conditions or matches(self._value(row), conditions))
-        part = cut_page(limit, offset)
-        shown = list(itertools.islice(fitting, part.start, part.stop))
-        return [self._shown(SearchItem, row, refresh, score=score) for row, score in shown]
+        candidates = self._by_update(prefix) if query is None else self._by_similarity(prefix, query)
+        rows = ((self._row(number), score) for number, score in candidates)
+        matching = ((row, score) for row, score in rows if not conditions or matches(self._value(row), conditions))
+        bounds = cut_page(limit, offset)
+        page = list(itertools.islice(matching, bounds.start, bounds.stop))
+        return [self._item(SearchItem, row, refresh, score=score) for row, score in page]
 
     def namespaces(self, prefix: Namespace, suffix: Namespace, max_depth: int | None) -> list[Namespace]:
         """Return the sorted namespaces in use with a prefix and a suffix, cut to a number of labels."""
         if path_of(prefix) is None or path_of(suffix) is None:
             return []
-        begins, ends = _pattern(prefix), re.compile(r"(?:\A|(?<=\.))" + _pattern(suffix).pattern + r"\Z")
+        starts, ends = _pattern(prefix), re.compile(r"(?:\A|(?<=\.))" + _pattern(suffix).pattern + r"\Z")
         rows = self._connection.execute(_SQL["namespaces"], self._range(prefix))
-        found = [path for (path,) in rows if begins.match(path) and ends.search(path)]
-        return sorted({_namespace_of(path)[:max_depth] for path in found})
+        paths = [path for (path,) in rows if starts.match(path) and ends.search(path)]
+        return sorted({_namespace_of(path)[:max_depth] for path in paths})
 
     def sweep(self) -> int:
-        """Remove the items whose time is over; how many there were."""
+        """Remove the expired items, and return their number."""
         now = {"now": self.now}
         self._connection.execute(_SQL["vectors_over"], now)
         return self._connection.execute(_SQL["delete_over"], now).rowcount
 
-    def _found(self, number: int) -> Any:
+    def _row(self, number: int) -> Any:
         return self._connection.execute(_SQL["found"], {"id": number}).fetchone()
 
     def _by_update(self, prefix: Namespace) -> Iterator[tuple[int, None]]:
-        begins, name = _pattern(prefix), "under" if prefix else "all"
-        for number, path in self._connection.execute(_SQL[name], self._range(prefix)):
-            if begins.match(path):
+        """Yield the numbers of items, the last updated first."""
+        pattern, statement = _pattern(prefix), "under" if prefix else "all"
+        for number, path in self._connection.execute(_SQL[statement], self._range(prefix)):
+            if pattern.match(path):
                 yield number, None
 
-    def _by_nearness(self, prefix: Namespace, wanted: Vector) -> list[tuple[int, float]]:
+    def _by_similarity(self, prefix: Namespace, query: Vector) -> list[tuple[int, float]]:
         """Return the numbers and similarities of items; equally similar ones by their last update, newest first."""
-        return sorted(scored(wanted, self._vectors(prefix, len(wanted))), key=lambda one: (-one[1], -one[0]))
+        # Each update gives an item a new number, larger than all before.
+        return sorted(scored(query, self._vectors(prefix, len(query))), key=lambda item: (-item[1], -item[0]))
 
-    def _vectors(self, prefix: Namespace, wanted: int) -> Iterator[tuple[int, bytes]]:
-        begins = _pattern(prefix)
-        for number, path, dims, parts in self._connection.execute(_SQL["vectors"], self._range(prefix)):
-            if not begins.match(path):
+    def _vectors(self, prefix: Namespace, dims: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the numbers and packed vectors of items. Raises InvalidConfig for vectors of another length."""
+        pattern = _pattern(prefix)
+        for number, path, stored_dims, vectors in self._connection.execute(_SQL["vectors"], self._range(prefix)):
+            if not pattern.match(path):
                 continue
-            if dims != wanted:
+            if stored_dims != dims:
                 raise InvalidConfig(
-                    f"The store's index has vectors of {wanted} numbers, but items in {_namespace_of(path)!r} were put "
-                    f"with vectors of {dims}. Put them again, or give the index with which they were put."
+                    f"The store's index has vectors of {dims} numbers, but items in {_namespace_of(path)!r} were put "
+                    f"with vectors of {stored_dims}. Put them again, or give the index with which they were put."
                 )
-            yield number, self._opened(parts)
+            yield number, self._decoded(vectors)
 
     def _range(self, prefix: Namespace) -> dict[str, Any]:
-        """Between which texts the namespaces under a prefix are, as far as it is not left open."""
+        """Return the bounds of the stored namespaces under a prefix, up to its first `"*"`."""
         path = "".join(f"{label}." for label in itertools.takewhile(lambda label: label != "*", prefix))
-        return {"first": path, "beyond": path.removesuffix(".") + "/" if path else _BEYOND, "now": self.now}
+        # "/" is the character after ".".
+        beyond = path.removesuffix(".") + "/" if path else _AFTER_ALL_TEXT
+        return {"first": path, "beyond": beyond, "now": self.now}
 
-    def _shown(self, kind: type[Any], row: Sequence[Any], refresh: bool, **more: Any) -> Any:
+    def _item(self, kind: type[Any], row: Sequence[Any], refresh: bool, **options: Any) -> Any:
         number, path, key, created_at, updated_at, ttl, _ = row
         if refresh and ttl is not None:
             self.read.append(number)
@@ -143,33 +153,33 @@ class Items:
                 value=self._value(row),
                 created_at=instant_of(created_at),
                 updated_at=instant_of(updated_at),
-                **more,
+                **options,
             )
 
     def _value(self, row: Sequence[Any]) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._opened(row[-1]))
+        return cast("dict[str, Any]", self._decoded(row[-1]))
 
-    def _opened(self, stored: bytes) -> Any:
+    def _decoded(self, stored: bytes) -> Any:
         with reading("an item"):
             return self._database.serde.decode(self._database.seal.decrypt(stored))
 
 
-def begin_anew(connection: sqlite3.Connection, numbers: Iterable[int], now: int) -> None:
-    """Let items that were read live from now on."""
+def restart_ttl(connection: sqlite3.Connection, numbers: Iterable[int], now: int) -> None:
+    """Restart the time to live of items that were read."""
     connection.executemany(_SQL["refresh"], [(now, number) for number in numbers])
 
 
 def path_of(namespace: Namespace) -> str | None:
     """Return a namespace in stored form; None if it is not valid and cannot exist."""
-    labels = cast("tuple[object, ...]", namespace)  # users give anything
+    labels = cast("tuple[object, ...]", namespace)  # users may pass values of any type
     if not all(isinstance(label, str) and "." not in label for label in labels):
         return None
     path = "".join(f"{label}." for label in labels)
     return path if is_unicode(path) else None
 
 
-def place_of(namespace: Namespace, key: object) -> Place | None:
-    """Return where an item is stored; None if its namespace or key cannot be stored."""
+def item_key_of(namespace: Namespace, key: object) -> ItemKey | None:
+    """Return the stored key of an item; None if its namespace or key cannot be stored."""
     path = path_of(namespace)
     return {"namespace": path, "key": key} if path is not None and isinstance(key, str) and is_unicode(key) else None
 

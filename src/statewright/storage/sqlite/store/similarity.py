@@ -1,7 +1,6 @@
 """Exact similarity of vectors to a query: each is compared, with numpy if it is installed.
 
-Both implementations give the same numbers, to the precision of a float32, so that equally similar items keep their
-order.
+The results are rounded, so that both implementations give the same numbers, and equally similar items the same order.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ Vector = Sequence[float]
 _DIGITS: Final = 6
 _SIZE: Final = 4
 """Bytes of a float32."""
-_AT_ONCE: Final = 512
-"""How many items are compared in one go: enough to be quick, few enough to fit."""
+_CHUNK: Final = 512
+"""Items that are compared with one call of numpy, as a limit of memory."""
 
 
 def packed(vectors: Iterable[Vector]) -> bytes:
-    """Vectors one after the other, as float32."""
+    """Return the numbers of vectors as consecutive float32."""
     numbers = [number for vector in vectors for number in vector]
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
-def scored(wanted: Vector, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
-    """Each item with the nearness of the nearest of its vectors, of which it has at least one."""
-    numpy, rest = _numpy(), iter(items)
-    while some := list(itertools.islice(rest, _AT_ONCE)):
-        parts = [part for _, part in some]
-        nearest = _nearest(wanted, parts) if numpy is None else _nearest_by(numpy, wanted, parts)
-        for (item, _), near in zip(some, nearest, strict=True):
-            yield item, round(near, _DIGITS)
+def scored(query: Vector, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
+    """Yield each item with the similarity of its most similar vector; `items` are numbers with packed vectors."""
+    numpy, remaining = _numpy(), iter(items)
+    while chunk := list(itertools.islice(remaining, _CHUNK)):
+        vectors = [packed_vectors for _, packed_vectors in chunk]
+        scores = _scores(query, vectors) if numpy is None else _numpy_scores(numpy, query, vectors)
+        for (item, _), score in zip(chunk, scores, strict=True):
+            yield item, round(score, _DIGITS)
 
 
 @cache
@@ -47,13 +46,13 @@ def _numpy() -> Any:
         return None
 
 
-def _nearest(wanted: Vector, parts: Sequence[bytes]) -> list[float]:
-    vector = struct.Struct(f"<{len(wanted)}f")
-    return [max(sum(map(mul, one, wanted)) for one in vector.iter_unpack(part)) for part in parts]
+def _scores(query: Vector, items: Sequence[bytes]) -> list[float]:
+    layout = struct.Struct(f"<{len(query)}f")
+    return [max(sum(map(mul, vector, query)) for vector in layout.iter_unpack(item)) for item in items]
 
 
-def _nearest_by(numpy: Any, wanted: Vector, parts: Sequence[bytes]) -> list[float]:
-    vectors = numpy.frombuffer(b"".join(parts), "<f4").astype("f8").reshape(-1, len(wanted))
-    counts = [len(part) // (_SIZE * len(wanted)) for part in parts]
+def _numpy_scores(numpy: Any, query: Vector, items: Sequence[bytes]) -> list[float]:
+    vectors = numpy.frombuffer(b"".join(items), "<f4").astype("f8").reshape(-1, len(query))
+    counts = [len(item) // (_SIZE * len(query)) for item in items]
     firsts = list(itertools.accumulate(counts[:-1], initial=0))
-    return numpy.maximum.reduceat(vectors @ numpy.asarray(wanted, "f8"), firsts).tolist()
+    return numpy.maximum.reduceat(vectors @ numpy.asarray(query, "f8"), firsts).tolist()

@@ -1,8 +1,7 @@
 """A store in a SQLite file: it outlives the process, and several processes may share it.
 
-A batch is one transaction; a method is a batch of one operation. What needs no database (checking, encoding, asking the
-model of the index for vectors) is done before it begins. How that is arranged is in `batch`, how items become rows in
-`items`.
+A batch is one transaction (`batch.py`), and each method is a batch of one operation on items (`items.py`). Checks,
+encoding and calls of the embedding model are done before the transaction begins.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Any, Final
 from statewright.async_futures import await_future
 from statewright.checkpoint.forms import microseconds
 from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
-from statewright.errors import InvalidUpdateError, SerdeError
+from statewright.errors import SerdeError
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.storage.sqlite.store.batch import Step, Work
-from statewright.storage.sqlite.store.items import Items, place_of
-from statewright.storage.sqlite.view import Given, View
+from statewright.storage.sqlite.store.batch import Batch, Step
+from statewright.storage.sqlite.store.items import Items, item_key_of
+from statewright.storage.sqlite.view import DatabaseOrPath, View
 from statewright.store import (
     GetOp,
     Index,
@@ -36,10 +35,10 @@ from statewright.store import (
 )
 from statewright.store.filters import matches
 from statewright.store.model import checked_namespace
-from statewright.store.vectors import Vector, texts_at
+from statewright.store.vectors import Vector, required_index, texts_at
 
 _LONGEST: Final = 2**62
-"""Microseconds of a time to live: what is longer would not fit."""
+"""The maximal time to live in microseconds, to fit into an integer of SQLite."""
 
 
 class SqliteStore(View, StoreFace):
@@ -52,7 +51,7 @@ class SqliteStore(View, StoreFace):
 
     def __init__(
         self,
-        database: Given,
+        database: DatabaseOrPath,
         *,
         index: Index | None = None,
         ttl: TimeToLive | None = None,
@@ -94,10 +93,10 @@ class SqliteStore(View, StoreFace):
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        wanted = SearchOp(
+        search = SearchOp(
             prefix=prefix, query=query, filter=filter, limit=limit, offset=offset, refresh_ttl=refresh_ttl
         )
-        return self.batch([wanted])[0]
+        return self.batch([search])[0]
 
     def list_namespaces(
         self,
@@ -108,33 +107,33 @@ class SqliteStore(View, StoreFace):
         limit: int = 100,
         offset: int = 0,
     ) -> list[Namespace]:
-        wanted = ListNamespacesOp(prefix=prefix, suffix=suffix, max_depth=max_depth, limit=limit, offset=offset)
-        return self.batch([wanted])[0]
+        operation = ListNamespacesOp(prefix=prefix, suffix=suffix, max_depth=max_depth, limit=limit, offset=offset)
+        return self.batch([operation])[0]
 
     def batch(self, operations: Iterable[Operation]) -> list[Any]:
         """Perform operations in order, and return their results. If one fails, none is saved."""
-        work = self._planned(operations)
-        if work.texts:
-            work.embed()
-        if work.writes:
-            return self.database.write(work.perform)
-        answers = work.read()
-        if work.was_read:
-            self.database.write(work.refresh)
-        return answers
+        batch = self._plan(operations)
+        if batch.texts:
+            batch.embed()
+        if batch.writes:
+            return self.database.write(batch.perform)
+        results = batch.read()
+        if batch.was_read:
+            self.database.write(batch.refresh)
+        return results
 
-    # -- for coroutines: the event loop goes on meanwhile
+    # -- for coroutines, without blocking the event loop
 
     async def abatch(self, operations: Iterable[Operation]) -> list[Any]:
-        work = self._planned(operations)
-        if work.texts:
-            await call_in_thread(work.embed)
-        if work.writes:
-            return await await_future(self.database.hand_over(work.perform))
-        answers = await call_in_thread(work.read)
-        if work.was_read:
-            await await_future(self.database.hand_over(work.refresh))
-        return answers
+        batch = self._plan(operations)
+        if batch.texts:
+            await call_in_thread(batch.embed)
+        if batch.writes:
+            return await await_future(self.database.hand_over(batch.perform))
+        results = await call_in_thread(batch.read)
+        if batch.was_read:
+            await await_future(self.database.hand_over(batch.refresh))
+        return results
 
     async def aget(self, namespace: Namespace, key: str, **options: Any) -> Item | None:
         return (await self.abatch([GetOp(namespace=namespace, key=key, **options)]))[0]
@@ -151,17 +150,17 @@ class SqliteStore(View, StoreFace):
     async def alist_namespaces(self, **options: Any) -> list[Namespace]:
         return (await self.abatch([ListNamespacesOp(**options)]))[0]
 
-    # -- items whose time is over
+    # -- expired items
 
     def sweep(self) -> int:
-        """Remove the items whose time is over; how many there were."""
-        return self.database.write(self._swept)
+        """Remove the expired items, and return their number."""
+        return self.database.write(self._sweep)
 
-    def _swept(self, connection: Connection) -> int:
+    def _sweep(self, connection: Connection) -> int:
         return Items(self.database, connection, microseconds(self._clock.now())).sweep()
 
     def start_sweeper(self) -> None:
-        """Sweep from time to time, until `close()`."""
+        """Remove expired items every `TimeToLive.sweep_every`, until `close()`."""
         with self._lock:
             self._stop_sweeper()
             self._set_sweeper()
@@ -172,7 +171,7 @@ class SqliteStore(View, StoreFace):
     def _sweep_again(self) -> None:
         with self._lock:
             if self._sweeper is not None:
-                self.database.hand_over(self._swept)  # the clock's thread does not wait; a failure is tried again
+                self.database.hand_over(self._sweep)  # the thread of the clock does not wait; the next sweep retries
                 self._set_sweeper()
 
     def _stop_sweeper(self) -> None:
@@ -186,10 +185,10 @@ class SqliteStore(View, StoreFace):
             self._stop_sweeper()
         super().close()
 
-    # -- what operations do
+    # -- operations
 
-    def _planned(self, operations: Iterable[Operation]) -> Work:
-        return Work(self.database, self._clock, self._index, [self._step(one) for one in operations])
+    def _plan(self, operations: Iterable[Operation]) -> Batch:
+        return Batch(self.database, self._clock, self._index, [self._step(operation) for operation in operations])
 
     def _step(self, operation: Operation) -> Step:
         match operation:
@@ -206,28 +205,26 @@ class SqliteStore(View, StoreFace):
                 return _list_step(operation)
 
     def _put_step(self, operation: PutOp, value: Mapping[str, Any]) -> Step:
-        place = place_of(checked_namespace(operation.namespace), operation.key)
-        if place is None:
+        item_key = item_key_of(checked_namespace(operation.namespace), operation.key)
+        if item_key is None:
             raise SerdeError(f"the item {operation.key!r} of {operation.namespace!r}", "its name is not valid Unicode")
         stored = self.database.seal.encrypt(self.database.serde.encode(dict(value), "value"))
-        lives = self._ttl.default if operation.ttl is None else operation.ttl
-        ttl = None if lives is None else round(min(as_seconds(lives) * 1_000_000, _LONGEST))
+        duration = self._ttl.default if operation.ttl is None else operation.ttl
+        ttl = None if duration is None else round(min(as_seconds(duration) * 1_000_000, _LONGEST))
         texts = self._texts(value, operation.index)
-        return Step(lambda items, vectors: items.put(place, stored, vectors=vectors, ttl=ttl), texts, writes=True)
+        return Step(lambda items, vectors: items.put(item_key, stored, vectors=vectors, ttl=ttl), texts, writes=True)
 
     def _search_step(self, operation: SearchOp) -> Step:
-        if operation.query is not None and self._index is None:
-            raise InvalidUpdateError(
-                "A search by meaning needs an index: give the store index=Index(dims=..., embed=...)."
-            )
+        if operation.query is not None:
+            required_index(self._index)
         conditions = dict(operation.filter or {})
         for path, condition in conditions.items():
-            matches({}, {path: condition})  # an unknown operator is refused, even if there is nothing to compare
+            matches({}, {path: condition})  # to raise InvalidUpdateError for an unknown operator even without items
         options: dict[str, Any] = {"limit": operation.limit, "offset": operation.offset, "conditions": conditions}
         refresh = self._refreshes(operation.refresh_ttl)
 
         def perform(items: Items, vectors: Sequence[Vector]) -> list[SearchItem]:
-            return items.search(operation.prefix, wanted=next(iter(vectors), None), refresh=refresh, **options)
+            return items.search(operation.prefix, query=next(iter(vectors), None), refresh=refresh, **options)
 
         return Step(perform, () if operation.query is None else (operation.query,))
 
@@ -241,9 +238,9 @@ class SqliteStore(View, StoreFace):
 
 
 def _list_step(operation: ListNamespacesOp) -> Step:
-    shown = cut_page(operation.limit, operation.offset)
-    wanted = (operation.prefix, operation.suffix, operation.max_depth)
-    return Step(lambda items, _: items.namespaces(*wanted)[shown])
+    page = cut_page(operation.limit, operation.offset)
+    arguments = (operation.prefix, operation.suffix, operation.max_depth)
+    return Step(lambda items, _: items.namespaces(*arguments)[page])
 
 
 def _put_op(

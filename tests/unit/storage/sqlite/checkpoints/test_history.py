@@ -142,9 +142,9 @@ def test_fields_are_apart_that_are_so_all_the_way(scribe: Any, limit: Any) -> No
     ids = [scribe.add({"n": 1}), scribe.add({"n": 2})]
     ids += growing(scribe, 4)
     scribe.fold_all()
-    apart = [scribe.read(lambda reader, one=one: reader.apart_at(scribe.place(one))) for one in ids]
+    apart = [scribe.read(lambda reader, one=one: reader.growing_at(scribe.place(one))) for one in ids]
     assert apart == [*[frozenset()] * 2, *[frozenset({"words"})] * 3, frozenset()]
-    assert scribe.read(lambda reader: reader.apart_at(None)) == frozenset()
+    assert scribe.read(lambda reader: reader.growing_at(None)) == frozenset()
 
 
 def test_a_reader_sees_one_state_though_checkpoints_are_laid_together(scribe: Any) -> None:
@@ -246,7 +246,7 @@ def test_what_each_checkpoint_changed_is_told(scribe: Any, limit: Any, folds: in
     places = [scribe.place(scribe.add(one)) for one in changes]
     for _ in range(folds):
         scribe.compact()
-    found = scribe.read(lambda reader: reader.changes_by_place(places))
+    found = scribe.read(lambda reader: reader.changes_by_row(places))
     assert [found.get(place, {}) for place in places] == changes
 
 

@@ -173,10 +173,10 @@ def test_a_duplicate_is_named(ledger: SqliteLedger) -> None:
     hook = Webhook(id="h", workspace_id="w1", url="u", created_at=NOW)
     ledger.write([Insert(run("r1", idempotency_key="k")), Insert(run("r2")), Insert(hook), Insert(label("1"))])
     for change, told in (
-        (Insert(run("r1")), r"a record of workflow_runs with id 'r1' already"),
+        (Insert(run("r1")), r"A record of workflow_runs with id 'r1' already"),
         (Insert(run("r3", idempotency_key="k")), r"with workspace_id 'w1' and idempotency_key 'k' already"),
         (Update(Run, "r2", {"idempotency_key": "k"}), r"with workspace_id 'as before' and idempotency_key 'k' already"),
-        (Insert(label("1")), r"a record of run_labels with id '1' already"),
+        (Insert(label("1")), r"A record of run_labels with id '1' already"),
     ):
         with pytest.raises(DuplicateRecord, match=told):
             ledger.write([change])
@@ -185,7 +185,9 @@ def test_a_duplicate_is_named(ledger: SqliteLedger) -> None:
 def test_a_conflict_says_what_was_expected(ledger: SqliteLedger) -> None:
     ledger.write([Insert(run("r1"))])
     expected = [*where(claim="mine"), Condition("version", "<", 3)]
-    with pytest.raises(RecordConflict, match=r"'r1' of workflow_runs is not there with claim = 'mine' and version < 3"):
+    with pytest.raises(
+        RecordConflict, match=r"'r1' of workflow_runs does not exist with claim = 'mine' and version < 3"
+    ):
         ledger.write([Advance("r1", NOW, {}, (), expected)])
 
 

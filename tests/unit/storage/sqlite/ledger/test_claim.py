@@ -93,7 +93,7 @@ def test_who_has_lost_a_run_writes_nothing_for_it(ledger: SqliteLedger) -> None:
     (taken,) = list(ledger.claim("w", NOW, 1))  # type: ignore[arg-type]
     ledger.write([Update(Run, "r1", {"claim": None, "due_at": NOW})])
     (again,) = list(ledger.claim("w", NOW, 1))  # type: ignore[arg-type]
-    with pytest.raises(Exception, match="is not there with claim"):
+    with pytest.raises(Exception, match="does not exist with claim"):
         ledger.write([Advance("r1", NOW, {"graph": "x"}, (), where(claim=taken.claim))])
     ledger.write([Advance("r1", NOW, {"graph": "x"}, (), where(claim=again.claim))])
 

@@ -431,7 +431,7 @@ def test_nothing_can_be_looked_for_in_json(ledger: SqliteLedger) -> None:
         lambda: ledger.find(Run, order=Order("metadata")),
         lambda: ledger.groups(Run, ["metadata"]),
     ):
-        with pytest.raises(InvalidConfig, match=r"workflow_runs\.metadata holds JSON, in which nothing can be looked"):
+        with pytest.raises(InvalidConfig, match=r"workflow_runs\.metadata holds JSON, which cannot be searched"):
             ask()
 
 
@@ -467,7 +467,7 @@ def test_a_record_that_was_changed_outside_is_damaged(ledger: SqliteLedger, colu
         with pytest.raises(DamagedDatabase):
             ask()
     if column == "status":
-        with pytest.raises(DamagedDatabase, match="a record of workflow_runs is not what was written"):
+        with pytest.raises(DamagedDatabase, match="a record of workflow_runs cannot be decoded"):
             ledger.groups(Run, ["status"])
 
 

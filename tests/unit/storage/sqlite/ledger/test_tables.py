@@ -87,7 +87,7 @@ def test_a_row_that_is_no_record_is_damage() -> None:
     row = table.row(run())
     for place, value in ((table.names.index("status"), "x"), (table.names.index("tags"), b"["), (0, row)):
         changed = [*row[:place], value, *row[place + 1 :]] if place else row[1:]
-        with pytest.raises(DamagedDatabase, match="a record of workflow_runs is not what was written"):
+        with pytest.raises(DamagedDatabase, match="a record of workflow_runs cannot be decoded"):
             table.record(changed)
 
 

@@ -21,7 +21,7 @@ import pytest
 from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, StorageError, StorageUnavailable
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.store.items import path_of, place_of
+from statewright.storage.sqlite.store.items import item_key_of, path_of
 from statewright.storage.sqlite.store.store import SqliteStore
 from statewright.store import (
     GetOp,
@@ -261,7 +261,7 @@ def test_a_name_that_cannot_be_stored_is_refused_and_stands_for_nothing(
 )
 def test_a_namespace_is_stored_with_a_dot_after_each_label(namespace: Any, path: str | None) -> None:
     assert path_of(namespace) == path
-    assert place_of(namespace, "k") == (None if path is None else {"namespace": path, "key": "k"})
+    assert item_key_of(namespace, "k") == (None if path is None else {"namespace": path, "key": "k"})
 
 
 # -- batches

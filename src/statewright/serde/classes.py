@@ -1,0 +1,170 @@
+"""Values of user-defined classes as plain data, and back: dataclasses, pydantic models, enums and named tuples.
+
+A value is rebuilt as it was, without calling `__init__` or validators. If the class has other fields by now, the stored
+ones must fit it: newer fields get their defaults, and removed ones are an error unless `upgrade` converts them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from enum import Enum, Flag
+from typing import Any, cast
+
+from statewright.errors import SerdeError, suggestion
+from statewright.serde.codecs import type_name
+
+Plain = Callable[[Any], Any]
+"""Converts a value to plain data."""
+Made = Callable[[Any], Any]
+"""Converts plain data back to a value."""
+Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""Converts the stored fields of a value to those of the current class."""
+
+
+def conversions_of(kind: Any, upgrade: Upgrade | None) -> tuple[Plain, Made]:
+    """Return the conversions of a user-defined class to plain data and back. Raises SerdeError if it has none."""
+    if issubclass(kind, Flag):
+        return (lambda value: value.value), kind  # a combination of flags has no name
+    if issubclass(kind, Enum):
+        return (lambda value: value.name), _member_of(kind)
+    if dataclasses.is_dataclass(kind):
+        return _plain_dataclass(kind), _made_dataclass(kind, upgrade)
+    if hasattr(kind, "model_fields"):
+        return plain_pydantic, _made_pydantic(kind, upgrade)
+    if hasattr(kind, "_fields") and issubclass(kind, tuple):
+        return (lambda value: value._asdict()), _made_named_tuple(kind, upgrade)
+    reason = "it is not a dataclass, pydantic model, Enum or NamedTuple. Register it with encode= and decode="
+    raise SerdeError(type_name(cast(type, kind)), reason)
+
+
+def _member_of(kind: type[Enum]) -> Made:
+    def made(name: str) -> Any:
+        try:
+            return kind[name]
+        except KeyError:
+            hint = suggestion(name, kind.__members__, noun="Members")
+            raise SerdeError(type_name(kind), f"it has no member {name!r} any more. {hint}") from None
+
+    return made
+
+
+def _plain_dataclass(kind: Any) -> Plain:
+    names = tuple(field.name for field in dataclasses.fields(kind))
+
+    def plain(value: Any) -> dict[str, Any]:
+        return {name: getattr(value, name) for name in names if hasattr(value, name)}
+
+    return plain
+
+
+def _made_dataclass(kind: Any, upgrade: Upgrade | None) -> Made:
+    """Return a function that rebuilds values without `__init__`, which was called when they were first created."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+
+    def made(stored: dict[str, Any]) -> Any:
+        values = _upgraded(stored, fields, upgrade)
+        _check_fields(kind, values, fields)
+        instance: Any = object.__new__(kind)
+        for name, field in fields.items():
+            if name in values:
+                object.__setattr__(instance, name, values[name])
+            elif field.default is not dataclasses.MISSING:
+                object.__setattr__(instance, name, field.default)
+            elif field.default_factory is not dataclasses.MISSING:
+                object.__setattr__(instance, name, field.default_factory())
+            elif field.init:  # other fields may never have been set
+                raise TypeError(f"it has no {name!r}, which the class has without a default. Register it with upgrade=")
+        return instance
+
+    return made
+
+
+def _upgraded(stored: dict[str, Any], fields: Iterable[str], upgrade: Upgrade | None) -> dict[str, Any]:
+    """Return stored fields, converted by `upgrade` if they are not those of the current class."""
+    return stored if upgrade is None or stored.keys() == set(fields) else dict(upgrade(stored))
+
+
+def _check_fields(kind: type, stored: Mapping[str, Any], fields: Iterable[str]) -> None:
+    """Raise SerdeError for stored fields that the class does not have any more, rather than drop them silently."""
+    removed = [name for name in stored if name not in fields]
+    if removed:
+        raise SerdeError(
+            type_name(kind),
+            f"a value was stored with {', '.join(map(repr, removed))}, which the class does not have any more. "
+            f"Register it with upgrade=, a function from the stored fields to the current ones",
+        )
+
+
+def plain_pydantic(value: Any) -> list[Any]:
+    """Return the parts of a model: its fields, the names of set fields, extra values and private values."""
+    state = value.__getstate__()
+    attributes: dict[str, Any] = state["__dict__"]  # with cached properties, which are not stored
+    names: Any = cast(Any, type(value)).model_fields
+    parts: list[Any] = [
+        {name: attributes[name] for name in names if name in attributes},
+        sorted(state["__pydantic_fields_set__"]),
+    ]
+    extra: Any = state.get("__pydantic_extra__")
+    private: Any = state.get("__pydantic_private__")
+    return [*parts, extra, private] if private else [*parts, extra] if extra else parts
+
+
+def _made_pydantic(kind: Any, upgrade: Upgrade | None) -> Made:
+    """Return a function that rebuilds values without validators, unless the model has other fields by now."""
+
+    def made(parts: list[Any]) -> Any:
+        padded: list[Any] = [*parts, None, None]
+        stored, were_set, extra, private = padded[:4]
+        takes_extra = kind.model_config.get("extra") == "allow"
+        if stored.keys() != kind.model_fields.keys() or (extra and not takes_extra):
+            model = _validated(kind, stored, extra or {}, upgrade)
+            # Validation marks all fields as set, also those that were not.
+            model.__pydantic_fields_set__.difference_update(stored.keys() - set(were_set))
+            if private and model.__pydantic_private__ is not None:
+                model.__pydantic_private__.update(_private(kind, private))
+            return model
+        model = kind.__new__(kind)
+        model.__setstate__(
+            {
+                "__dict__": stored,
+                "__pydantic_fields_set__": set(were_set),
+                "__pydantic_extra__": (extra or {}) if takes_extra else None,
+                "__pydantic_private__": _private(kind, private or {}) if kind.__private_attributes__ else None,
+            }
+        )
+        return model
+
+    return made
+
+
+def _validated(kind: Any, stored: dict[str, Any], extra: dict[str, Any], upgrade: Upgrade | None) -> Any:
+    """Return a model of the current class from the parts of one of an earlier version."""
+    values = {**extra, **stored}
+    if upgrade is not None:
+        values = dict(upgrade(values))
+    permitted_extra = extra if kind.model_config.get("extra") == "allow" else {}
+    _check_fields(kind, values, {**kind.model_fields, **permitted_extra})
+    return kind.model_validate(values, by_name=True, by_alias=False)
+
+
+def _private(kind: Any, stored: dict[str, Any]) -> dict[str, Any]:
+    """Return the private values of a model: the stored ones, and defaults of newer ones."""
+    from pydantic_core import PydanticUndefined
+
+    def default(attribute: Any) -> Any:
+        return deepcopy(attribute.default) if attribute.default_factory is None else attribute.default_factory()
+
+    attributes = kind.__private_attributes__
+    values = {name: stored[name] if name in stored else default(field) for name, field in attributes.items()}
+    return {name: value for name, value in values.items() if value is not PydanticUndefined}
+
+
+def _made_named_tuple(kind: Any, upgrade: Upgrade | None) -> Made:
+    def made(stored: dict[str, Any]) -> Any:
+        values = _upgraded(stored, kind._fields, upgrade)
+        _check_fields(kind, values, kind._fields)
+        return kind(**values)
+
+    return made
