@@ -47,15 +47,15 @@ FIGURES: tuple[Figure, ...] = tuple(figure for case in _CASES for figure in case
 
 
 def choose(names: Sequence[str], *, with_long: bool) -> list[Figure]:
-    """The figures of the cases so named, or of all when none is; a part of a name is enough."""
+    """Return the figures of the cases with these names, or parts of names; those of all cases if there are none."""
     return [
         figure
         for case in _CASES
         for figure in case.FIGURES
-        if (with_long or not figure.is_long) and _is_wanted(case, figure, names)
+        if (with_long or not figure.is_long) and _is_selected(case, figure, names)
     ]
 
 
-def _is_wanted(case: ModuleType, figure: Figure, names: Sequence[str]) -> bool:
+def _is_selected(case: ModuleType, figure: Figure, names: Sequence[str]) -> bool:
     module = case.__name__.rpartition(".")[2]
     return not names or any(name in module or name in figure.name for name in names)

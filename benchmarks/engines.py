@@ -1,6 +1,6 @@
 """The names that Statewright and LangGraph share, so that one graph serves both.
 
-Imported when asked for: an engine that is not installed fails in its own figures only.
+Engines are imported on demand: one that is not installed fails in its own figures only.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """The virtual environment of the benchmarks: peers as pinned in `peers.txt`, and the project, editable.
 
-Made on first use in `.venv-bench` and again when the pins or the project's own file change. No other environment is
-touched, and the commands that prepare it are the ones a person would type.
+It is created in `.venv-bench` on first use, and again when the pins or `pyproject.toml` change. No other environment is
+touched.
 """
 
 import os
@@ -34,11 +34,11 @@ def quieten_peers() -> None:
 
 
 def _prepare() -> None:
-    wanted = PEERS.read_text() + (ROOT / "pyproject.toml").read_text()
-    if _STAMP.exists() and _STAMP.read_text() == wanted:
+    stamp = PEERS.read_text() + (ROOT / "pyproject.toml").read_text()
+    if _STAMP.exists() and _STAMP.read_text() == stamp:
         return
     print(f"Preparing {FOLDER.name} (once)", file=sys.stderr)
     venv.create(FOLDER, with_pip=True, clear=True)
     install = [_PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*install, "-r", PEERS, "-e", f"{ROOT}[states,server]"], check=True)
-    _STAMP.write_text(wanted)
+    _STAMP.write_text(stamp)

@@ -31,7 +31,7 @@ class Figure:
     is_repeated: bool = True
     """False for counts and bytes, which are the same in every pass."""
     is_long: bool = False
-    """Left out of a quick run."""
+    """True if a quick run leaves it out."""
 
     @property
     def takes(self) -> tuple[Take, ...]:

@@ -1,7 +1,8 @@
-"""Fair turns: the engines of a figure are measured round by round, and each keeps its best pass.
+"""Measurement: the engines of a figure take turns in rounds, and the best pass of each counts.
 
-A minimum, because noise only ever adds; rounds, because a busy minute must hit all engines alike. In every round each
-engine works until its share of the time is spent. Slow passes spend their share at once, but there are at least two.
+The minimum, because noise only ever adds to a cost; rounds, so that a busy moment of the machine affects all engines
+alike. In every round each engine repeats its pass until its share of the time is spent. The number of passes has a
+minimum, for engines whose first pass takes longer than their share.
 """
 
 import gc
@@ -76,21 +77,21 @@ class LocalSeries:
 
     def _pass(self) -> None:
         gc.collect()  # so that garbage of one pass does not slow down the next
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         self._best = min(self._best, self._take())
         if self._passes:  # the first pass also imports and builds
-            self._spent += time.perf_counter() - began
+            self._spent += time.perf_counter() - started_at
         self._passes += 1
 
 
 def measure(figure: Figure, series: Sequence[Series], pace: Pace) -> list[Row]:
-    """The rows of one figure, its series (ours first, then those of the peers) taking turns."""
+    """Measure one figure and return its rows. The series, ours first and then those of the peers, take turns."""
     if not figure.is_repeated:
         pace = _ONCE
     costs = [math.nan] * len(series)
-    for turn in range(1, pace.rounds + 1):
-        seconds, passes = pace.seconds * turn / pace.rounds, min(turn, pace.passes)
-        costs = [one.advance(seconds, passes) for one in series]
+    for number in range(1, pace.rounds + 1):
+        seconds, passes = pace.seconds * number / pace.rounds, min(number, pace.passes)
+        costs = [engine.advance(seconds, passes) for engine in series]
     return _rows(figure, costs)
 
 

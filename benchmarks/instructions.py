@@ -1,6 +1,6 @@
-"""`python -m benchmarks.instructions ENGINE STEPS`: the loop of two nodes once, for valgrind to count.
+"""`python -m benchmarks.instructions ENGINE STEPS`: run the loop of two nodes once, for valgrind to count.
 
-Kept apart from the harness, so that nothing else is imported and two runs differ in their steps only.
+This does not use the harness, so that nothing else is imported and two runs differ in their steps only.
 """
 
 import sys

@@ -34,7 +34,7 @@ def line(row: Row) -> str:
 
 def save(rows: Sequence[Row]) -> None:
     """Write `RESULTS.md`: the environment, the table, and the missed targets, if any."""
-    sections = ["# Results", _circumstances(), "\n".join([heading(), *map(line, rows)])]
+    sections = ["# Results", _environment(), "\n".join([heading(), *map(line, rows)])]
     missed = [row for row in rows if row.is_met is False]
     if missed:
         sections += ["## Targets that were missed", "\n".join(map(_shortfall, missed)), _remarks()]
@@ -45,7 +45,7 @@ def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=True))} |"
 
 
-def _circumstances() -> str:
+def _environment() -> str:
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores."
     return f"{machine} {date.today().isoformat()}. {', '.join(_versions())}.\n\n{_READING}"
 
@@ -70,8 +70,8 @@ def _version(name: str) -> str:
 
 
 def _shortfall(row: Row) -> str:
-    beside = f", {row.peer} {plain(row.other)}" if row.peer else ""
-    return f"- {row.case}: {plain(row.ours)}{beside}; must reach {row.requirement.demand()}."
+    comparison = f", {row.peer} {plain(row.other)}" if row.peer else ""
+    return f"- {row.case}: {plain(row.ours)}{comparison}; must reach {row.requirement.demand()}."
 
 
 def _remarks() -> str:

@@ -36,7 +36,7 @@ class AtLeast:
         return other >= self.times * ours
 
     def compare(self, ours: float, other: float) -> str:
-        return _known(other / ours, "{}x")
+        return _format(other / ours, "{}x")
 
     def demand(self) -> str:
         return f"{plain(self.times)}x"
@@ -50,7 +50,7 @@ class Shown:
         return None
 
     def compare(self, ours: float, other: float) -> str:
-        return _known(other / ours, "{}x")
+        return _format(other / ours, "{}x")
 
     def demand(self) -> str:
         return "-"
@@ -74,7 +74,7 @@ class AtMost:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """At most so many times a figure of our own: cost that must not grow."""
+    """A factor for a cost that must not grow: at most this many times another figure of our own."""
 
     times: float
 
@@ -82,7 +82,7 @@ class Within:
         return ours <= self.times * other
 
     def compare(self, ours: float, other: float) -> str:
-        return _known(ours / other, "{} of it")
+        return _format(ours / other, "{} of it")
 
     def demand(self) -> str:
         return f"<= {plain(self.times)} of it"
@@ -90,7 +90,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class NoMoreThan:
-    """At most so much above a floor that nobody can go below."""
+    """An absolute limit for the cost above a floor that no engine can go below."""
 
     extra: float
 
@@ -98,11 +98,11 @@ class NoMoreThan:
         return ours - other <= self.extra
 
     def compare(self, ours: float, other: float) -> str:
-        return _known(abs(ours - other), "+{}" if ours >= other else "-{}")
+        return _format(abs(ours - other), "+{}" if ours >= other else "-{}")
 
     def demand(self) -> str:
         return f"<= +{plain(self.extra)}"
 
 
-def _known(figure: float, form: str) -> str:
-    return "-" if math.isnan(figure) else form.format(plain(figure))
+def _format(figure: float, template: str) -> str:
+    return "-" if math.isnan(figure) else template.format(plain(figure))

@@ -1,6 +1,6 @@
-"""Passes that take time: from something to run to a `Take` in microseconds a unit of work.
+"""Timed passes: a `Take` from a function to run, in microseconds per unit of work.
 
-Building is not timed and happens on the first pass, so that an engine that is missing fails alone.
+The first pass builds the graph, which is not timed; so a missing engine fails in its own figures only.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ MICROSECONDS = 1e6
 
 
 def per_call(build: Callable[[], Callable[[], object]], units: int, *, clock: Clock = time.perf_counter) -> Take:
-    """Microseconds a unit when one call does that many units."""
+    """Return a pass of one call, which does this many units of work."""
     built = cache(build)
 
     def take() -> float:
         run = built()
-        began = clock()
+        started_at = clock()
         run()
-        return (clock() - began) * MICROSECONDS / units
+        return (clock() - started_at) * MICROSECONDS / units
 
     return take
 
@@ -30,20 +30,20 @@ def per_call(build: Callable[[], Callable[[], object]], units: int, *, clock: Cl
 def per_await(
     build: Callable[[], Callable[[], Awaitable[object]]], units: int, *, clock: Clock = time.perf_counter
 ) -> Take:
-    """Microseconds a unit when one awaited call does that many units; opening and closing the loop is not counted."""
+    """Return a pass of one awaited call, which does this many units; starting and closing the loop is not timed."""
     built = cache(build)
 
     async def timed() -> float:
         run = built()
-        began = clock()
+        started_at = clock()
         await run()
-        return (clock() - began) * MICROSECONDS / units
+        return (clock() - started_at) * MICROSECONDS / units
 
     return lambda: asyncio.run(timed())
 
 
-def awaited(run: Callable[[], Awaitable[object]], times: int) -> Callable[[], Awaitable[None]]:
-    """Repeat a run inside one event loop."""
+def repeat_async(run: Callable[[], Awaitable[object]], times: int) -> Callable[[], Awaitable[None]]:
+    """Return a function that awaits a run repeatedly, in one event loop."""
 
     async def repeat() -> None:
         for _ in range(times):
@@ -52,8 +52,8 @@ def awaited(run: Callable[[], Awaitable[object]], times: int) -> Callable[[], Aw
     return repeat
 
 
-def called(run: Callable[[], object], times: int) -> Callable[[], None]:
-    """Repeat a run."""
+def repeat_sync(run: Callable[[], object], times: int) -> Callable[[], None]:
+    """Return a function that calls a run repeatedly."""
 
     def repeat() -> None:
         for _ in range(times):

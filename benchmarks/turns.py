@@ -1,10 +1,11 @@
 """One process per engine of a figure, so that each has its own heap; they run one at a time.
 
-In a shared process the collector walks the modules of all engines in each engine's passes: next to LangGraph, our
-fan-out is a fifth slower than alone. With the modules hidden from it (`gc.freeze`), LangGraph's own fan-out is 1.3
-times faster than alone. Neither is what a user sees.
+In a shared process the garbage collector walks the modules of all engines in the passes of each one: our fan-out is a
+fifth slower next to LangGraph than alone. If the modules are hidden from it (`gc.freeze`), LangGraph's own fan-out is
+1.3 times faster than alone. Neither is what a user sees.
 
-`python -m benchmarks.turns FIGURE SERIES` is such a process: it reads `seconds passes` and answers the best cost yet.
+`python -m benchmarks.turns FIGURE SERIES` is such a process: it reads lines of `seconds passes`, and prints the best
+cost so far for each.
 """
 
 import subprocess
@@ -41,17 +42,18 @@ class RemoteSeries:
 
 @contextmanager
 def in_own_processes(figure: Figure) -> Iterator[Sequence[Series]]:
-    """The series of a figure, each in its process, which end with the block."""
+    """Yield the series of a figure, each in a process of its own, which ends with the block."""
     with ExitStack() as closing:
-        series = [RemoteSeries(catalogue.FIGURES.index(figure), position) for position in range(len(figure.takes))]
-        for one in series:
-            closing.callback(one.close)
+        number = catalogue.FIGURES.index(figure)
+        series = [RemoteSeries(number, position) for position in range(len(figure.takes))]
+        for remote in series:
+            closing.callback(remote.close)
         yield series
 
 
 @contextmanager
 def in_this_process(figure: Figure) -> Iterator[Sequence[Series]]:
-    """The series of a figure, all in this process."""
+    """Yield the series of a figure, all in this process."""
     yield [LocalSeries(take) for take in figure.takes]
 
 

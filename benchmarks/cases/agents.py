@@ -1,7 +1,7 @@
 """An agent that calls a tool in every turn: the cost of a turn without its model and its tools.
 
-The model answers from the length of the conversation, so that one app serves many runs. Each engine has it in the form
-that it asks for: a ChatModel, and a chat model of LangChain. A turn is a call of the model and one of a tool.
+The model answers from the length of the conversation, so that one app serves many runs. Each engine has it in
+its own form: a ChatModel, and a chat model of LangChain. A turn is a call of the model and one of a tool.
 """
 
 from collections.abc import Awaitable, Callable
@@ -34,13 +34,13 @@ def our_agent(tool: Callable[..., Any], turns: int, width: int = 1) -> Any:
     name = tool.__name__
 
     class Model:
-        """Call a tool in every turn but the last."""
+        """A model that calls tools in every turn but the last."""
 
         async def complete(self, request: ModelRequest) -> ModelResponse:
-            said = len(request.messages)
-            if said > turns * (1 + width):
+            length = len(request.messages)
+            if length > turns * (1 + width):
                 return ModelResponse(Message("done", role="assistant"))
-            calls = tuple(ToolCall(f"{said}-{place}", name, {"a": 1, "b": 2}) for place in range(width))
+            calls = tuple(ToolCall(f"{length}-{index}", name, {"a": 1, "b": 2}) for index in range(width))
             return ModelResponse(Message("", role="assistant", tool_calls=calls))
 
     return create_agent(Model(), [tool])
@@ -57,7 +57,7 @@ def their_agent(tool: Callable[..., Any], turns: int, width: int = 1) -> Any:
     name = tool.__name__
 
     class Model(BaseChatModel):
-        """The same for LangChain."""
+        """The same as a chat model of LangChain."""
 
         @property
         def _llm_type(self) -> str:
@@ -67,10 +67,10 @@ def their_agent(tool: Callable[..., Any], turns: int, width: int = 1) -> Any:
             return self
 
         def _answer(self, messages: Any) -> Any:
-            said = len(messages)
-            if said > turns * (1 + width):
+            length = len(messages)
+            if length > turns * (1 + width):
                 return AIMessage("done")
-            calls = [{"id": f"{said}-{place}", "name": name, "args": {"a": 1, "b": 2}} for place in range(width)]
+            calls = [{"id": f"{length}-{index}", "name": name, "args": {"a": 1, "b": 2}} for index in range(width)]
             return AIMessage("", tool_calls=calls)
 
         def _generate(self, messages: Any, *args: Any, **options: Any) -> Any:

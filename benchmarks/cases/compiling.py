@@ -44,9 +44,9 @@ def compiling(load: EngineLoader) -> Take:
 
     def take() -> float:
         graph = chain_builder(load)
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         graph.compile()
-        return (time.perf_counter() - began) * MILLISECONDS
+        return (time.perf_counter() - started_at) * MILLISECONDS
 
     return take
 

@@ -14,7 +14,7 @@ RUNS = 200
 STEPS = 20
 
 
-async def give_way(state: Tally) -> dict[str, int]:
+async def count_after_yield(state: Tally) -> dict[str, int]:
     await asyncio.sleep(0)
     return {"count": state["count"] + 1}
 
@@ -24,7 +24,7 @@ def together(run: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[obj
 
 
 def graph_runs(load: EngineLoader) -> Callable[[], Awaitable[object]]:
-    app = chain_app(load, Tally, [give_way] * STEPS)
+    app = chain_app(load, Tally, [count_after_yield] * STEPS)
     return together(lambda: app.ainvoke({"count": 0, "total": 0, "note": ""}))
 
 

@@ -80,21 +80,21 @@ def raw_commits() -> Callable[[], object]:
     return commit
 
 
-def saved() -> Callable[[], object]:
+def run_saved() -> Callable[[], object]:
     from statewright.storage.sqlite import SqliteSaver
 
     app = _loop(statewright, _add, STEPS, SqliteSaver(_file()))
     return lambda: app.invoke({"n": 0}, _config(), durability="sync")
 
 
-def saved_async() -> Callable[[], Awaitable[object]]:
+def run_saved_async() -> Callable[[], Awaitable[object]]:
     from statewright.storage.sqlite import SqliteSaver
 
     app = _loop(statewright, _add_async, STEPS, SqliteSaver(_file()))
     return lambda: app.ainvoke({"n": 0}, _config(), durability="sync")
 
 
-def saved_by_langgraph() -> Callable[[], object]:
+def run_saved_by_langgraph() -> Callable[[], object]:
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     saver = SqliteSaver(sqlite3.connect(_file(), check_same_thread=False))
@@ -123,9 +123,9 @@ def many_by_langgraph(durability: str) -> Take:
         async with AsyncSqliteSaver.from_conn_string(_file()) as saver:
             app = _loop(langgraph, _add_async, STEPS_EACH, saver)
             await saver.setup()
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             await asyncio.gather(*(app.ainvoke({"n": 0}, _config(), durability=durability) for _ in range(RUNS)))
-            return (time.perf_counter() - began) * MICROSECONDS / (RUNS * STEPS_EACH)
+            return (time.perf_counter() - started_at) * MICROSECONDS / (RUNS * STEPS_EACH)
 
     return lambda: asyncio.run(run_all())
 
@@ -137,14 +137,14 @@ def _many_by_langgraph(durability: str) -> Take:
 # -- in memory
 
 
-def kept_in_memory() -> Callable[[], object]:
+def run_in_memory() -> Callable[[], object]:
     from statewright import InMemorySaver
 
     app = _loop(statewright, _add, STEPS, InMemorySaver())
     return lambda: app.invoke({"n": 0}, _config())
 
 
-def not_saved() -> Callable[[], object]:
+def run_without_saver() -> Callable[[], object]:
     app = _loop(statewright, _add, STEPS, None)
     return lambda: app.invoke({"n": 0}, {"recursion_limit": STEPS + 10})
 
@@ -153,7 +153,7 @@ def not_saved() -> Callable[[], object]:
 
 
 def _conversation(count: int) -> tuple[Any, Any, str]:
-    """A thread of one message a superstep, its app, and the file."""
+    """Return the saver of a thread with one message per superstep, its app, and the path of its file."""
     from statewright import END, START, MessagesState, StateGraph
     from statewright.storage.sqlite import SqliteSaver
 
@@ -242,11 +242,11 @@ def read_history() -> Callable[[], object]:
 
 def fork_anywhere() -> Callable[[], object]:
     saver, app = _long_thread()
-    places = [saved.id for saved in saver.history("t", branch="main")][:: LONG // 50]
-    turns = itertools.cycle(places)
+    checkpoint_ids = [checkpoint.id for checkpoint in saver.history("t", branch="main")][:: LONG // 50]
+    next_ids = itertools.cycle(checkpoint_ids)
 
     def fork() -> None:
-        config = {"configurable": {"thread_id": "t", "checkpoint_id": next(turns)}}
+        config = {"configurable": {"thread_id": "t", "checkpoint_id": next(next_ids)}}
         app.fork(config, branch=f"fork-{next(_numbers)}")
 
     return fork
@@ -292,13 +292,13 @@ FIGURES = (
     Figure(
         name="SQLite, a commit each superstep, sync",
         unit="us a step",
-        ours=per_call(saved, STEPS),
-        rivals=(RAW, Rival(name="LangGraph", take=per_call(saved_by_langgraph, STEPS))),
+        ours=per_call(run_saved, STEPS),
+        rivals=(RAW, Rival(name="LangGraph", take=per_call(run_saved_by_langgraph, STEPS))),
     ),
     Figure(
         name="SQLite, a commit each superstep, async",
         unit="us a step",
-        ours=per_await(saved_async, STEPS),
+        ours=per_await(run_saved_async, STEPS),
         rivals=(RAW_ASYNC,),
     ),
     *(
@@ -313,8 +313,8 @@ FIGURES = (
     Figure(
         name="the in-memory saver",
         unit="us a step",
-        ours=per_call(kept_in_memory, STEPS),
-        rivals=(Rival(name="no saver", take=per_call(not_saved, STEPS), requirement=NoMoreThan(2)),),
+        ours=per_call(run_in_memory, STEPS),
+        rivals=(Rival(name="no saver", take=per_call(run_without_saver, STEPS), requirement=NoMoreThan(2)),),
     ),
     Figure(
         name="500 messages of 216 bytes in SQLite",

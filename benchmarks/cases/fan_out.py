@@ -1,6 +1,6 @@
 """One node that sends to a thousand others and more: the cost of a task in a wide fan-out.
 
-Async figures are processor time, because the wall clock also counts what the loop waits for. Every task adds one
+Async figures are processor time, because the wall clock also counts the waiting of the loop. Every task adds one
 item to a list with `operator.add`, as users write it.
 """
 
@@ -43,7 +43,7 @@ async def double_after_pause(task: dict[str, int]) -> dict[str, list[int]]:
 
 
 def fan_out_app(load: EngineLoader, work: Node, plan: Callable[[Any], Node]) -> Any:
-    """A planning node and the node it sends to, compiled."""
+    """Return a compiled graph of a planning node and the node that it sends to."""
     engine = load()
     graph = engine.StateGraph(Gathered)
     graph.add_node("plan", plan(engine), destinations=("work",))
@@ -104,7 +104,7 @@ def pydantic_graph_fan_out(width: int) -> Callable[[], Awaitable[object]]:
 
 
 def agent_framework_fan_out(width: int) -> Callable[[], Awaitable[object]]:
-    """Static edges, which is an easier task than sending: the width is part of the graph."""
+    """Return a run over static edges, an easier task than sending, because the width is part of the graph."""
     from agent_framework import FunctionExecutor, WorkflowBuilder, WorkflowContext
 
     async def plan(width: int, ctx: WorkflowContext[int]) -> None:

@@ -1,6 +1,6 @@
-"""The cost of importing an engine, each time in a new interpreter: milliseconds above bare Python, and modules.
+"""The cost of importing an engine, each time in a new interpreter: milliseconds, and loaded modules.
 
-Engines that import lazily are asked for the name that builds a graph.
+From an engine that imports lazily, the name that builds a graph is imported.
 """
 
 import subprocess
@@ -11,9 +11,9 @@ from benchmarks.requirement import AtMost, Shown
 
 _SCRIPT = """
 import sys, time
-began = time.perf_counter()
+started_at = time.perf_counter()
 {statement}
-print((time.perf_counter() - began) * 1000, len(sys.modules))
+print((time.perf_counter() - started_at) * 1000, len(sys.modules))
 """
 PEERS = {
     "LangGraph": "from langgraph.graph import StateGraph",
@@ -28,7 +28,7 @@ def milliseconds(statement: str) -> Take:
 
 
 def modules(statement: str) -> Take:
-    """All that are loaded afterwards; bare Python has some thirty."""
+    """Return a pass that counts the loaded modules; Python alone has about thirty."""
     return lambda: _run(statement)[1]
 
 

@@ -1,6 +1,6 @@
-"""Instructions a step of the loop, by callgrind: the only figure that does not depend on the load of the machine.
+"""Instructions per step of the loop, counted by callgrind: the only figure that does not depend on the machine's load.
 
-Two lengths of the same run, so that start, imports and compilation cancel out.
+The run has two lengths, so that the start, imports and compilation cancel out.
 """
 
 import os
@@ -19,7 +19,7 @@ SHORT, LONG = 200, 1200  # steps
 
 
 def instructions_per_step(engine: str) -> Take:
-    """The difference between a long and a short run, which are counted concurrently."""
+    """Return a pass: the difference between a long and a short run, which are counted concurrently."""
 
     def take() -> float:
         with tempfile.TemporaryDirectory() as folder:
@@ -33,7 +33,7 @@ def instructions_per_step(engine: str) -> Take:
 def _start(engine: str, steps: int, folder: Path) -> subprocess.Popen[str]:
     counter = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / str(steps)}"]
     counted = [sys.executable, "-m", "benchmarks.instructions", engine, str(steps)]
-    # Hashes decide how dicts collide; with a fixed seed a repeat agrees to the last digits.
+    # Hashes determine the collisions in dicts. With a fixed seed, repeated counts agree to the last digits.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     return subprocess.Popen(
         counter + counted, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -41,18 +41,18 @@ def _start(engine: str, steps: int, folder: Path) -> subprocess.Popen[str]:
 
 
 def _finish(counter: subprocess.Popen[str], report: Path) -> int:
-    _, complaint = counter.communicate()
+    _, stderr = counter.communicate()
     if counter.returncode:
-        raise RuntimeError(complaint.strip().splitlines()[-1])
-    found = re.search(r"^(?:summary|totals): (\d+)", report.read_text(), re.MULTILINE)
-    if not found:
+        raise RuntimeError(stderr.strip().splitlines()[-1])
+    match = re.search(r"^(?:summary|totals): (\d+)", report.read_text(), re.MULTILINE)
+    if not match:
         raise RuntimeError("callgrind reported no total")
-    return int(found[1])
+    return int(match[1])
 
 
 def _figures() -> tuple[Figure, ...]:
     if not shutil.which("valgrind"):
-        print("No valgrind here: instructions a step are left out.", file=sys.stderr)
+        print("valgrind is not installed, so instructions per step are not counted.", file=sys.stderr)
         return ()
     langgraph = Rival(name="LangGraph", take=instructions_per_step("langgraph"), requirement=Shown())
     return (

@@ -56,7 +56,7 @@ def start(steps: int) -> Tally:
 
 
 def graph_app(load: EngineLoader, first: Node, second: Node, route: Node = again) -> Any:
-    """The loop in Statewright or LangGraph, compiled."""
+    """Return the compiled loop in Statewright or LangGraph."""
     engine = load()
     graph = engine.StateGraph(Tally)
     graph.add_node("add", first)
@@ -78,7 +78,7 @@ def graph_loop_async(load: EngineLoader, route: Node = again) -> Callable[[], Aw
 
 
 def burr_app(first: Node, second: Node) -> Any:
-    """The loop in Burr. Its actions read and write declared keys; a third one marks the end."""
+    """Return the loop in Burr. Its actions read and write declared keys; a third one marks the end."""
     from burr.core import ApplicationBuilder, State, action, expr
 
     @action(reads=[], writes=[])
@@ -138,7 +138,7 @@ def burr_loop_async() -> Callable[[], Awaitable[object]]:
 
 @dataclass
 class SharedTally:
-    """The state of the loop where nodes change it in place."""
+    """The state of a loop whose nodes change it in place."""
 
     count: int = 0
     total: int = 0

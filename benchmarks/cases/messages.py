@@ -1,4 +1,4 @@
-"""A conversation that gains one message in every superstep: whether the cost of a step grows with its length."""
+"""A conversation that gains one message per superstep: does the cost of a step grow with its length?"""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +11,7 @@ from benchmarks.timing import per_call
 
 
 def conversation(engine: Engine) -> type:
-    """The schema, with the reducer of that engine."""
+    """Return the schema, with the reducer of the engine."""
 
     class Conversation(TypedDict):
         messages: Annotated[list[Any], engine.add_messages]

@@ -1,6 +1,6 @@
 """The cost that features add to a step that uses them: a subgraph call, policies, a stream, a task of an entrypoint.
 
-Each line is our own figure with the feature, beside our own without it; LangGraph's is shown for the subgraph.
+Each row compares our figure with the feature to our own without it; LangGraph's is shown for the subgraph.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ CALLS = 1000
 
 
 def looping(load: EngineLoader, first: Any, second: Any, **options: Any) -> Any:
-    """The loop of two nodes, the first of them with options."""
+    """Return the compiled loop of two nodes; the options are those of the first node."""
     engine = load()
     graph = engine.StateGraph(Tally)
     graph.add_node("add", first, **options)
@@ -29,11 +29,11 @@ def looping(load: EngineLoader, first: Any, second: Any, **options: Any) -> Any:
     return graph.compile()
 
 
-def invoked(app: Any, steps: int = STEPS) -> Callable[[], object]:
+def run_sync(app: Any, steps: int = STEPS) -> Callable[[], object]:
     return lambda: app.invoke(start(steps), {"recursion_limit": steps + 10})
 
 
-def awaited(app: Any, steps: int = STEPS) -> Callable[[], Awaitable[object]]:
+def run_async(app: Any, steps: int = STEPS) -> Callable[[], Awaitable[object]]:
     return lambda: app.ainvoke(start(steps), {"recursion_limit": steps + 10})
 
 
@@ -46,35 +46,35 @@ def child(load: EngineLoader, node: Any) -> Any:
 
 
 def with_subgraph(load: EngineLoader) -> Callable[[], object]:
-    """The first node is a graph of one node."""
-    return invoked(looping(load, child(load, add), sum_up))
+    """Return a run of the loop whose first node is a graph of one node."""
+    return run_sync(looping(load, child(load, add), sum_up))
 
 
 def with_subgraph_async(load: EngineLoader) -> Callable[[], Awaitable[object]]:
-    return awaited(looping(load, child(load, add_async), sum_up_async))
+    return run_async(looping(load, child(load, add_async), sum_up_async))
 
 
 def plain() -> Callable[[], object]:
-    return invoked(looping(statewright, add, sum_up))
+    return run_sync(looping(statewright, add, sum_up))
 
 
 def plain_async() -> Callable[[], Awaitable[object]]:
-    return awaited(looping(statewright, add_async, sum_up_async))
+    return run_async(looping(statewright, add_async, sum_up_async))
 
 
 def with_retries() -> Callable[[], object]:
     from statewright import RetryPolicy
 
-    return invoked(looping(statewright, add, sum_up, retry_policy=RetryPolicy()))
+    return run_sync(looping(statewright, add, sum_up, retry_policy=RetryPolicy()))
 
 
 def with_policies_async() -> Callable[[], Awaitable[object]]:
     from statewright import RetryPolicy
 
-    return awaited(looping(statewright, add_async, sum_up_async, retry_policy=RetryPolicy(), timeout=60))
+    return run_async(looping(statewright, add_async, sum_up_async, retry_policy=RetryPolicy(), timeout=60))
 
 
-def streamed() -> Callable[[], object]:
+def run_streamed() -> Callable[[], object]:
     app = looping(statewright, add, sum_up)
 
     def read() -> None:
@@ -85,7 +85,7 @@ def streamed() -> Callable[[], object]:
 
 
 def calls() -> Callable[[], object]:
-    """An entrypoint that calls a plain task again and again."""
+    """Return a run of an entrypoint that calls a plain task repeatedly."""
     from statewright import entrypoint, task
 
     @task
@@ -167,7 +167,7 @@ FIGURES = (
     Figure(
         name="updates streamed, sync",
         unit="µs/task",
-        ours=per_call(streamed, STEPS),
+        ours=per_call(run_streamed, STEPS),
         rivals=(Rival(name=WITHOUT, take=per_call(plain, STEPS), requirement=NoMoreThan(3)),),
     ),
     Figure(name="call of a plain @task, sync", unit="µs/call", ours=per_call(calls, CALLS), limit=AtMost(15)),

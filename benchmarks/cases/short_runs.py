@@ -7,19 +7,19 @@ from benchmarks.cases.loop import add, add_async, graph_app, start, sum_up, sum_
 from benchmarks.engines import EngineLoader, langgraph, statewright
 from benchmarks.figure import Figure, Rival
 from benchmarks.requirement import AtLeast
-from benchmarks.timing import awaited, called, per_await, per_call
+from benchmarks.timing import per_await, per_call, repeat_async, repeat_sync
 
 RUNS = 200
 
 
 def invokes(load: EngineLoader) -> Callable[[], object]:
     app = graph_app(load, add, sum_up)
-    return called(lambda: app.invoke(start(steps=2)), RUNS)
+    return repeat_sync(lambda: app.invoke(start(steps=2)), RUNS)
 
 
 def ainvokes(load: EngineLoader) -> Callable[[], Awaitable[object]]:
     app = graph_app(load, add_async, sum_up_async)
-    return awaited(lambda: app.ainvoke(start(steps=2)), RUNS)
+    return repeat_async(lambda: app.ainvoke(start(steps=2)), RUNS)
 
 
 FIGURES = (

@@ -65,7 +65,7 @@ def bytes_committed() -> Take:
 
 
 def many_states() -> str:
-    """A workflow of 24 states: assistants with schemas, conditions, an iteration, tool states."""
+    """Return a workflow of 24 states: assistants with schemas, conditions, an iteration, tool states."""
     states = [
         f"- id: state-{number}\n  assistant_id: a\n  task: |\n    Do part {number} of {{{{project}}}} with care.\n"
         f'    Tell what was found.\n  output_schema: |\n    {{"found": true, "part": {number}}}\n  next:\n'

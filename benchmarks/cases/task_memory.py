@@ -1,7 +1,7 @@
 """The memory of a task that waits, beyond its argument: in flight, and queued behind a limit on concurrency.
 
-The arguments exist beforehand. What is allocated between the start of the run and the moment when it stands still is
-divided by the number of tasks.
+The arguments exist beforehand. The memory that is allocated between the start of the run and the moment when all its
+tasks wait is divided by the number of tasks.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Standstill:
     """Nodes that start, and wait until the run is cancelled."""
 
     tasks: int
-    """In all; the limit on concurrency decides how many of them start."""
+    """The number of all tasks; the limit on concurrency decides how many of them start."""
     started_tasks: int
     """Number of started tasks at which the run stands still."""
     reached: asyncio.Event = field(default_factory=asyncio.Event)
@@ -41,7 +41,7 @@ class Standstill:
         return {"found": []}
 
     def planner(self, engine: Any) -> Callable[..., Any]:
-        """A planning node that sends arguments made in advance."""
+        """Return a planning node that sends arguments created in advance."""
         Command, Send = engine.Command, engine.Send  # noqa: N806  classes
         arguments = [{"number": number} for number in range(self.tasks)]
 

@@ -1,7 +1,7 @@
 """Plain functions under `ainvoke` go to a worker thread, so that they never block the loop.
 
 The floor is asyncio's own `run_in_executor` with the same function; what we add to it is the figure. Measured on one
-core where the system allows it: else it is the core on which the worker wakes that decides, between 40 and 70 µs.
+core if the system allows it, because otherwise the figure depends on the core on which the worker wakes (40 to 70 µs).
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def bare_executor() -> Callable[[], Awaitable[object]]:
 def on_one_core(run: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[object]]:
     """Return the same run, with the loop and its threads pinned to one core."""
 
-    async def held() -> None:
+    async def run_pinned() -> None:
         cores = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {min(cores)})
         try:
@@ -64,7 +64,7 @@ def on_one_core(run: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[
         finally:
             os.sched_setaffinity(0, cores)
 
-    return held if hasattr(os, "sched_setaffinity") else run
+    return run_pinned if hasattr(os, "sched_setaffinity") else run
 
 
 FIGURES = (

@@ -13,7 +13,7 @@ class State(TypedDict, total=False):
 
 
 def three_steps(engine: Engine) -> Any:
-    """A chain of three coroutines."""
+    """Return a chain of three coroutines."""
     graph = engine.StateGraph(State)
     names = ("enrich", "draft", "send")
     for name in names:

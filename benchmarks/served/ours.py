@@ -7,39 +7,39 @@ from benchmarks.engines import statewright
 from benchmarks.served.graph import three_steps
 
 
-class Heard(TypedDict, total=False):
+class State(TypedDict, total=False):
     n: int
 
 
-def listens(state: Heard) -> dict[str, Any]:
+def listen(state: State) -> dict[str, Any]:
     from statewright import wait_for_event
 
     return {"n": wait_for_event("go")["n"]}
 
 
-def talks(state: Heard) -> dict[str, Any]:
+def do_nothing(state: State) -> dict[str, Any]:
     return {}
 
 
 def listening() -> Any:
-    """A graph that waits for a signal."""
+    """Return a graph that waits for a signal."""
     from statewright import END, START, StateGraph
 
-    graph = StateGraph(Heard)
-    graph.add_node("listens", listens)
-    graph.add_edge(START, "listens")
-    graph.add_edge("listens", END)
+    graph = StateGraph(State)
+    graph.add_node("listen", listen)
+    graph.add_edge(START, "listen")
+    graph.add_edge("listen", END)
     return graph
 
 
 def long() -> Any:
-    """A graph of a hundred steps: two events each."""
+    """Return a graph of a hundred steps: two events each."""
     from statewright import END, START, StateGraph
 
-    graph = StateGraph(Heard)
-    names = [f"step{place}" for place in range(100)]
+    graph = StateGraph(State)
+    names = [f"step{index}" for index in range(100)]
     for name in names:
-        graph.add_node(name, talks)
+        graph.add_node(name, do_nothing)
     for before, after in zip((START, *names), (*names, END), strict=True):
         graph.add_edge(before, after)
     return graph

@@ -54,15 +54,15 @@ class Served:
 
 def ours() -> Served:
     """Start our server on a new file."""
-    folder, port = _place()
+    folder, port = _reserve()
     return Served(
         [sys.executable, "-m", "benchmarks.served.ours", str(folder / "runs.db"), str(port)], port, "/ready", folder
     )
 
 
 def theirs() -> Served:
-    """`langgraph dev`, with as many jobs at once as there are clients; it keeps everything in memory."""
-    folder, port = _place()
+    """Start `langgraph dev`, with more concurrent jobs than there are clients; it keeps everything in memory."""
+    folder, port = _reserve()
     config = folder / "langgraph.json"
     config.write_text(json.dumps({"graphs": {"three": "benchmarks.served.theirs:graph"}, "dependencies": [str(ROOT)]}))
     command = [str(Path(sys.executable).with_name("langgraph")), "dev", "--config", str(config), "--port", str(port)]
@@ -70,7 +70,8 @@ def theirs() -> Served:
     return Served([*command, *options], port, "/ok", folder)
 
 
-def _place() -> tuple[Path, int]:
+def _reserve() -> tuple[Path, int]:
+    """Return a new folder and a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -59,7 +59,7 @@ def plan(state: Audit) -> dict[str, Any]:
 
 
 def fan_out(state: Audit) -> list[Send] | Literal["judge"]:
-    """Send each file to a task of its own; without files, go on to the next node."""
+    """Send each file to a task of its own; without files, continue with the next node."""
     return [Send("measure", OneFile(root=state["root"], path=path)) for path in state["files"]] or "judge"
 
 
@@ -92,7 +92,7 @@ def report(state: Audit) -> None:
 
 
 def build() -> CompiledGraph:
-    """The graph."""
+    """Return the compiled graph."""
     graph = StateGraph(Audit, input_schema=Order, name="audit")
     graph.add_node("plan", plan)
     graph.add_node("measure", measure)
@@ -109,7 +109,7 @@ def build() -> CompiledGraph:
 
 
 def python_files(root: Path) -> Iterator[Path]:
-    """Return the Python files under a folder, or the file itself; without caches, environments and links."""
+    """Yield the Python files under a folder, or the file itself. Caches, environments and links are skipped."""
     if root.is_file():
         yield root
         return
@@ -130,7 +130,7 @@ def hardness(function: FunctionMeasure) -> float:
 def advice_for(function: FunctionMeasure) -> str:
     """Suggest an improvement for the measure that exceeds its limit most."""
     by_excess = {
-        "split it: one idea a function": function.length / LONG,
+        "split it: one idea per function": function.length / LONG,
         "return early, or give the inner block a name": function.nesting / DEEP,
         "turn branches into data, or into functions of their own": function.complexity / COMPLEX,
     }

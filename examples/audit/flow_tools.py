@@ -33,7 +33,7 @@ def measure(root: str, path: str) -> dict[str, Any]:
 
 def judge(measured: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """Pick the functions that exceed the limits."""
-    hard = [{"file": one["file"], **function} for one in measured or [] for function in one["hard"]]
+    hard = [{"file": file["file"], **function} for file in measured or [] for function in file["hard"]]
     return {"found": len(hard), "findings": hard}
 
 
@@ -52,7 +52,10 @@ def write(root: str, measured: list[dict[str, Any]] | None = None, findings: lis
     files, hard = measured or [], findings or []
     report = Path("out/audit-flow.md")
     report.parent.mkdir(parents=True, exist_ok=True)
-    rows = [f"| {one['file']}:{one['line']} | {one['name']} | {one['length']} | {one['advice']} |" for one in hard]
+    rows = [
+        f"| {finding['file']}:{finding['line']} | {finding['name']} | {finding['length']} | {finding['advice']} |"
+        for finding in hard
+    ]
     limits = f"{LONG} lines, {DEEP} levels or a complexity of {COMPLEX}"
     head = [
         "# Audit",
@@ -64,9 +67,9 @@ def write(root: str, measured: list[dict[str, Any]] | None = None, findings: lis
     ]
     report.write_text("\n".join([*head, *rows]) + "\n", encoding="utf-8")
     return (
-        f"The workflow of states measured {root} once more; its report is {report}.\n"
+        f"The YAML workflow measured {root}, too; its report is {report}.\n"
         f"files: {len(files)}\n"
-        f"functions: {sum(one['functions'] for one in files)}\n"
-        f"longest function: {max((one['longest'] for one in files), default=0)}\n"
+        f"functions: {sum(file['functions'] for file in files)}\n"
+        f"longest function: {max((file['longest'] for file in files), default=0)}\n"
         f"functions that stand out: {len(hard)}"
     )

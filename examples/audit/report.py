@@ -34,7 +34,7 @@ def _lines(state: Mapping[str, Any], drawing: str) -> Iterable[str]:
     if unread:
         yield "\n## Not measured\n"
         yield from _table(("file", "why"), [(file.path, file.problem) for file in unread])
-    yield f"\n## How this was made\n\n```mermaid\n{drawing.strip()}\n```"
+    yield f"\n## The graph\n\n```mermaid\n{drawing.strip()}\n```"
 
 
 def _totals(measures: Sequence[FileMeasure]) -> Iterable[str]:

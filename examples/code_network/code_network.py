@@ -61,7 +61,7 @@ def arguments() -> argparse.Namespace:
 def fix(network: Network[Code], saver: SqliteSaver, args: argparse.Namespace) -> int:
     """Run the network, and print its steps and the result."""
     thread = args.thread or uuid4().hex[:8]
-    print(f"To go on if this is killed: --resume --db {args.db} --thread {thread}")
+    print(f"To resume this run after a kill: --resume --db {args.db} --thread {thread}")
     steps = Steps()
     for message, _ in resume(network, saver, thread) if args.resume else start(network, saver, thread):
         steps.show(message)
@@ -72,7 +72,7 @@ def fix(network: Network[Code], saver: SqliteSaver, args: argparse.Namespace) ->
 def start(network: Network[Code], saver: SqliteSaver, thread: str) -> Iterator[Any]:
     """Yield the messages of a new run, on a new copy of the project."""
     repo = copy_project()
-    print(f"The tests before: {verdict(repo)}\n")
+    print(f"Tests before: {verdict(repo)}\n")
     issue = (PROJECT / "ISSUE.md").read_text(encoding="utf-8")
     return network.stream(issue, state=Code(repo=str(repo)), checkpointer=saver, thread_id=thread, durability="sync")
 
@@ -90,10 +90,10 @@ def report(network: Network[Code], saver: SqliteSaver, thread: str) -> int:
     repo = Path(code.repo)
     if code.plan is not None:
         print("\nThe plan\n", *plan_lines(code.plan), sep="\n")
-    print("\nThe difference\n", *diff_lines(repo), sep="\n")
-    print(f"\nThe tests now: {verdict(repo)}")
-    print(f"The network ended: {values['stop_reason']}, after {values['call_count']} calls of agents.")
-    print(f"The copy lies in {repo}.")
+    print("\nThe diff\n", *diff_lines(repo), sep="\n")
+    print(f"\nTests now: {verdict(repo)}")
+    print(f"The network ended after {values['call_count']} agent calls: {values['stop_reason']}.")
+    print(f"The copy is in {repo}.")
     return 0 if code.done else 1
 
 

@@ -13,25 +13,25 @@ from tools import create_plan, done, list_files, read_file, run_tests, write_fil
 
 from statewright.agents import Agent, Network
 
-MOST_CALLS = 30
+MAX_CALLS = 30
 """Maximum number of agent calls in one run; the script needs seven."""
 
 
 def planning(network: Run) -> str:
     return f"""\
-You are an expert Python programmer. A user reports an issue in a project that lies in {network.state.data.repo}.
+You are an expert Python programmer. A user reports an issue in a project in {network.state.data.repo}.
 Find out how to fix it: list the files, then read the code and its tests, several files at once. Then call create_plan.
-You change nothing yourself. An editor carries out your plan."""
+Do not change anything yourself. An editor carries out your plan."""
 
 
 def editing(network: Run) -> str:
     plan = network.state.data.plan
-    assert plan is not None, "the router sends nobody here without a plan"
+    assert plan is not None, "the router picks the editor only if there is a plan"
     edits = "\n".join(f"- {edit.filename}: {edit.idea} {edit.reasoning}" for edit in plan.edits)
     return f"""\
 You are an expert Python programmer and carry out this plan: {plan.details}
 {edits}
-Run the tests before and after your edits, and read what they say. When they pass, call done."""
+Run the tests before and after your edits, and read their output. When they pass, call done."""
 
 
 planner = Agent(
@@ -59,4 +59,4 @@ def router(network: Run) -> Agent | None:
 def code_network(model: Any) -> Network[Code]:
     """Return the network, with a chat model or the name of one."""
     agents = [planner, editor]
-    return Network("code writing", agents=agents, router=router, state=Code(), default_model=model, max_iter=MOST_CALLS)
+    return Network("code writing", agents=agents, router=router, state=Code(), default_model=model, max_iter=MAX_CALLS)

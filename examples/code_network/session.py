@@ -1,4 +1,4 @@
-"""A scripted model for the session: it runs anywhere, without an API key.
+"""A scripted model for this example: it runs anywhere, without an API key.
 
 The responses are scripted, but each is derived from the actual results of the tools. The conversation alone determines
 the next response, as with a real model, so a run that was killed can be resumed here too.
@@ -20,7 +20,7 @@ Call = tuple[str, dict[str, Any]]
 
 
 class Talk:
-    """The messages since the last user message."""
+    """The conversation since the last user message."""
 
     def __init__(self, request: ModelRequest) -> None:
         messages = list(request.messages)
@@ -37,7 +37,7 @@ class Talk:
         """Return the results of a tool, the latest one last."""
         return [message.text for message in self.messages if message.role == "tool" and message.name == tool]
 
-    def says(self, text: str, *calls: Call) -> Message:
+    def respond(self, text: str, *calls: Call) -> Message:
         """Return the next response: a text and tool calls."""
         tool_calls = [ToolCall(f"call_{len(self.messages)}_{index}", *call) for index, call in enumerate(calls)]
         return Message(text, role="assistant", tool_calls=tuple(tool_calls))
@@ -46,22 +46,22 @@ class Talk:
 # -- the planner
 
 
-def looks_around(talk: Talk) -> Message:
-    return talk.says("Cents get lost when a bill is shared. I look at what there is.", ("list_files", {}))
+def look_around(talk: Talk) -> Message:
+    return talk.respond("Cents get lost when a bill is shared. Let me look at the files.", ("list_files", {}))
 
 
-def reads(talk: Talk) -> Message:
+def read_files(talk: Talk) -> Message:
     paths = talk.results("list_files")[-1].splitlines()
     files = [path for path in paths if path.endswith(".py") and not path.endswith("__init__.py")]
-    return talk.says(f"I read {', '.join(files)}.", *(("read_file", {"path": path}) for path in files))
+    return talk.respond(f"Let me read {', '.join(files)}.", *(("read_file", {"path": path}) for path in files))
 
 
-def plans(talk: Talk) -> Message:
+def make_plan(talk: Talk) -> Message:
     path, source = culprit(talk)
     line = next(number for number, line in enumerate(source.splitlines(), 1) if "//" in line)
     plan = {
-        "thoughts": f"Line {line} of {path} divides without a remainder, so what is left over is paid by nobody.",
-        "details": "Hand out the remainder too. The function keeps its name and what it takes.",
+        "thoughts": f"Line {line} of {path} drops the remainder of the division, so nobody pays it.",
+        "details": "Distribute the remainder too. The signature of the function stays the same.",
         "edits": [
             {
                 "filename": path,
@@ -70,31 +70,33 @@ def plans(talk: Talk) -> Message:
             }
         ],
     }
-    return talk.says(f"The remainder is dropped in {path}, line {line}.", ("create_plan", plan))
+    return talk.respond(f"The remainder is dropped in {path}, line {line}.", ("create_plan", plan))
 
 
 # -- the editor
 
 
-def runs_the_tests(talk: Talk) -> Message:
-    return talk.says("First I see what fails.", ("run_tests", {}))
+def run_first_tests(talk: Talk) -> Message:
+    return talk.respond("First, let me see which tests fail.", ("run_tests", {}))
 
 
-def edits(talk: Talk) -> Message:
+def edit(talk: Talk) -> Message:
     fix = "    share, rest = divmod(total, people)\n    return [share + rest, *[share] * (people - 1)]\n"
-    return talk.says(f"{failing(talk)} fail. The first one pays the remainder.", *rewrite(talk, fix))
+    return talk.respond(f"{failing(talk)} fail. Let the first person pay the remainder.", *rewrite(talk, fix))
 
 
-def edits_again(talk: Talk) -> Message:
+def edit_again(talk: Talk) -> Message:
     fix = "    share, rest = divmod(total, people)\n    return [share + 1] * rest + [share] * (people - rest)\n"
-    text = f"The shares add up now, but {failing(talk)} fails: the remainder can be more than a cent. I spread it."
-    return talk.says(text, *rewrite(talk, fix))
+    text = f"The shares add up now, but {failing(talk)} fails: the remainder can be more than a cent. Let me spread it."
+    return talk.respond(text, *rewrite(talk, fix))
 
 
-def ends(talk: Talk) -> Message:
-    ran = re.search(r"Ran \d+ tests", talk.results("run_tests")[-1])
+def finish(talk: Talk) -> Message:
+    match = re.search(r"Ran \d+ tests", talk.results("run_tests")[-1])
     summary = "The remainder of a bill is spread over the shares, a cent each."
-    return talk.says(f"{ran[0] if ran else 'All tests'}, and all pass.", ("done", {"summary": summary}))
+    return talk.respond(
+        f"{match[0] if match else 'The tests ran'}, and all of them pass.", ("done", {"summary": summary})
+    )
 
 
 # -- reading the results of tools
@@ -122,8 +124,8 @@ def rewrite(talk: Talk, fix: str) -> list[Call]:
 # -- the model
 
 TURNS: dict[str, list[Callable[[Talk], Message]]] = {
-    "Planner": [looks_around, reads, plans],
-    "Editor": [runs_the_tests, edits, edits_again, ends],
+    "Planner": [look_around, read_files, make_plan],
+    "Editor": [run_first_tests, edit, edit_again, finish],
 }
 
 
@@ -134,12 +136,12 @@ def answer(request: ModelRequest) -> Message:
 
 
 @dataclass
-class Typed:
+class PacedModel:
     """A slow model that streams word by word, as providers do."""
 
     model: ChatModel
     pace: float
-    """Delay per piece, in seconds."""
+    """Delay per event, in seconds."""
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         return await self.model.complete(request)
@@ -152,4 +154,4 @@ class Typed:
 
 def scripted_model(pace: float) -> ChatModel:
     """Return the model that follows this script."""
-    return Typed(ScriptedModel(answer), pace)
+    return PacedModel(ScriptedModel(answer), pace)

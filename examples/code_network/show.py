@@ -21,15 +21,15 @@ class Steps:
 
     def __init__(self) -> None:
         self._speaking: str | None = None
-        self._call_by_place: dict[tuple[str | None, int], str] = {}
+        self._call_by_index: dict[tuple[str | None, int], str] = {}
         self._arguments_by_call: dict[str, str] = {}
 
     def show(self, message: Message) -> None:
         """Print a message, or a piece of one."""
         if isinstance(message, MessageChunk):
-            self._piece(message)
+            self._show_chunk(message)
         elif message.role == "tool":
-            self._result(message)
+            self._show_result(message)
 
     def end(self) -> None:
         """End the current line, if any."""
@@ -37,7 +37,7 @@ class Steps:
             print(flush=True)
         self._speaking = None
 
-    def _piece(self, chunk: MessageChunk) -> None:
+    def _show_chunk(self, chunk: MessageChunk) -> None:
         if chunk.text and chunk.id != self._speaking:
             self.end()
             print(f"{chunk.name}: ", end="")
@@ -45,10 +45,10 @@ class Steps:
         print(chunk.text, end="", flush=True)
         for delta in chunk.tool_call_chunks:
             # Only the first piece of a call has its id; the others are identified by their index in the response.
-            call = self._call_by_place.setdefault((chunk.id, delta.index), delta.id or "")
+            call = self._call_by_index.setdefault((chunk.id, delta.index), delta.id or "")
             self._arguments_by_call[call] = self._arguments_by_call.get(call, "") + delta.arguments
 
-    def _result(self, message: Message) -> None:
+    def _show_result(self, message: Message) -> None:
         self.end()
         arguments = self._arguments_by_call.get(message.tool_call_id or "", "")
         path = read_tool_call("", "", arguments).arguments.get("path", "")

@@ -1,7 +1,7 @@
 """The tools of the agents. A model sees the name, the docstring and the arguments of each function.
 
-`repo` and `network` are no arguments: the runtime fills them, and the model does not see them. Calls of tools that ask
-for the network are made one after another, so one answer may write a file and then run the tests.
+The runtime injects `repo` and `network`; the model does not see these parameters. Tools that take the network are
+called one after another, so one answer may write a file and then run the tests.
 """
 
 from __future__ import annotations

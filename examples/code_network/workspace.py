@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 PROJECT = Path(__file__).with_name("project")
-LONGEST_TEST = 60  # seconds
+TEST_TIMEOUT = 60  # seconds
 
 
 def copy_project() -> Path:
@@ -38,7 +38,7 @@ def run_suite(repo: Path) -> tuple[bool, str]:
     # Without bytecode: after two edits within one second, Python would run the compiled code of the first.
     command = [sys.executable, "-B", "-m", "unittest"]
     try:
-        done = subprocess.run(command, cwd=repo, capture_output=True, text=True, timeout=LONGEST_TEST, check=False)
+        done = subprocess.run(command, cwd=repo, capture_output=True, text=True, timeout=TEST_TIMEOUT, check=False)
     except subprocess.TimeoutExpired:
-        return False, f"The tests were stopped: they took longer than {LONGEST_TEST} seconds."
+        return False, f"The tests were stopped: they took longer than {TEST_TIMEOUT} seconds."
     return done.returncode == 0, (done.stdout + done.stderr).strip()

@@ -65,8 +65,8 @@ def arguments() -> argparse.Namespace:
 async def outreach(args: argparse.Namespace) -> int:
     """Start or resume a run, follow it until it ends or the decision is postponed, and print the result."""
     async with serving(args.folder) as service:
-        run = await (service.run(DEFAULT_WORKSPACE, args.run) if args.run else started(service, args))
-        print(f"To go on if this is killed: --run {run.id} --folder {args.folder}\n", flush=True)
+        run = await (service.run(DEFAULT_WORKSPACE, args.run) if args.run else start(service, args))
+        print(f"To resume this run after a kill: --run {run.id} --folder {args.folder}\n", flush=True)
         async for event in service.follow(DEFAULT_WORKSPACE, run.id):
             show_event(event)
             run = await service.run(DEFAULT_WORKSPACE, run.id)
@@ -90,7 +90,8 @@ async def serving(folder: Path) -> AsyncGenerator[Service]:
             yield service
 
 
-async def started(service: Service, args: argparse.Namespace) -> Run:
+async def start(service: Service, args: argparse.Namespace) -> Run:
+    """Start a run of the workflow in the form that was chosen."""
     requests = {
         "python": StartRun(graph="outreach", input={"lead_email": args.email}),
         "json": StartRun(graph="outreach-json", input={"leadEmail": args.email}),

@@ -51,22 +51,22 @@ class Mailbox:
     def send(self, key: str, recipient: str, text: str) -> Letter:
         """Send a letter unless one was sent with this key, and return the sent letter.
 
-        The answer takes `pace` seconds, in which the letter is on its way already.
+        The response takes `pace` seconds; the letter is sent at once.
         """
         sent_at = f"{self._clock.now().astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        identity = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:12]}"
-        with self._opened() as connection:
-            row = connection.execute(_SEND, (key, identity, recipient, text, sent_at)).fetchone()
+        letter_id = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+        with self._connect() as connection:
+            row = connection.execute(_SEND, (key, letter_id, recipient, text, sent_at)).fetchone()
         time.sleep(self._pace)
         return Letter(*row)
 
     def letters(self) -> list[Letter]:
         """Return the sent letters, in order."""
-        with self._opened() as connection:
+        with self._connect() as connection:
             return [Letter(*row) for row in connection.execute("SELECT * FROM letters ORDER BY rowid")]
 
     @contextmanager
-    def _opened(self) -> Generator[sqlite3.Connection]:
+    def _connect(self) -> Generator[sqlite3.Connection]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(self._path, timeout=30)) as connection, connection:
             connection.execute(_TABLE)

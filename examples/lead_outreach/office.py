@@ -1,6 +1,7 @@
 """Offline stand-ins for external services: the directory of leads, the mailbox and the model.
 
-`OUTREACH_FOLDER` says where letters are kept, `OUTREACH_PACE` how many seconds each of these services takes.
+The environment variable `OUTREACH_FOLDER` is the folder of the letters, `OUTREACH_PACE` the seconds that each service
+takes.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from mail import Mailbox
 from statewright.messages import Message
 from statewright.models import ModelRequest, ModelResponse, ScriptedModel, Usage
 
-KNOWN: Final = {"jane@example.com": ("Jane Smith", "Acme Inc"), "li@example.org": ("Li Wei", "Kite Works")}
-_ASKED: Final = re.compile(r"email to (.+) at (.+)\. The address")
+LEADS: Final = {"jane@example.com": ("Jane Smith", "Acme Inc"), "li@example.org": ("Li Wei", "Kite Works")}
+_PROMPT: Final = re.compile(r"email to (.+) at (.+)\. The address")
 _PRICE: Final = 0.000002  # US dollars per token
 
 
@@ -42,8 +43,8 @@ def look_up(email: str) -> Lead:
     time.sleep(_pace())
     person, at, host = email.partition("@")
     if not (person and at and "." in host):
-        raise LookupError(f"{email!r} is no address of a person. Write it as name@company.com.")
-    return Lead(*KNOWN.get(email.lower(), (person.replace(".", " ").title(), host.partition(".")[0].title())))
+        raise LookupError(f"{email!r} is not the email address of a person. Write it as name@company.com.")
+    return Lead(*LEADS.get(email.lower(), (person.replace(".", " ").title(), host.partition(".")[0].title())))
 
 
 def prompt(name: str, company: str, email: str) -> str:
@@ -54,7 +55,7 @@ def prompt(name: str, company: str, email: str) -> str:
 def _letter(request: ModelRequest) -> ModelResponse:
     """Return the response of the model, with its cost."""
     question = request.messages[-1].text
-    match = _ASKED.search(question)
+    match = _PROMPT.search(question)
     name, company = match.groups() if match else ("you", "your company")
     text = f"Hi {name.split()[0]}, we help teams like {company} to spend less time on invoices. May I show you how?"
     usage = Usage(input_tokens=len(request.system + question) // 4, output_tokens=len(text) // 4)

@@ -28,7 +28,7 @@ async def show_end(service: Service, run: Run, mailbox: Mailbox) -> None:
     spent = (await service.cost(run.workspace_id, run.id)).total
     print(f"\nCost: {spent.calls} call, {spent.input_tokens} + {spent.output_tokens} tokens, ${spent.cost:.6f}")
     for letter in mailbox.letters():
-        print(f"In the mailbox: {letter.id} to {letter.recipient}, asked for {letter.requests} time(s)")
+        print(f"In the mailbox: {letter.id} to {letter.recipient}, requested {letter.requests} time(s)")
     print(f"The run is {run.status}{': ' + run.error['message'] if run.error else '.'}")
     if run.output is not None:
         print(f"Output: {as_json(run.output)}")

@@ -25,9 +25,9 @@ async def decide_approval(service: Service, run: Run, decision: str | None, text
 
 
 def ask_at_terminal() -> tuple[str, str | None]:
-    """Ask at the terminal; the end of the input means later."""
+    """Ask at the terminal; the end of the input means to decide later."""
     try:
-        answer = input("[a]pprove, [r]eject, nothing for later, or the email as it should be: ").strip()
+        answer = input("[a]pprove, [r]eject, nothing to decide later, or the edited email: ").strip()
     except EOFError:
         answer = ""
     return (WORDS[answer], None) if answer in WORDS else ("edited", answer)

@@ -63,17 +63,17 @@ def suite(repo: Path) -> int:
 
 
 def copy_of(out: str) -> Path:
-    return Path(re.search(r"The copy lies in (.+)\.$", out, re.M)[1])  # pyright: ignore[reportOptionalSubscript]
+    return Path(re.search(r"The copy is in (.+)\.$", out, re.M)[1])  # pyright: ignore[reportOptionalSubscript]
 
 
 def test_the_bug_is_planned_and_fixed_in_a_copy(tmp_path: Path) -> None:
     done = example(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "The tests before: FAILED (failures=2)" in done.stdout
-    assert "The tests now: OK" in done.stdout
+    assert "Tests before: FAILED (failures=2)" in done.stdout
+    assert "Tests now: OK" in done.stdout
     assert f"+    {FIXED}" in done.stdout
     assert "- bills/split.py: Divide with divmod" in done.stdout
-    assert "completed, after 7 calls of agents" in done.stdout
+    assert "after 7 agent calls: completed" in done.stdout
     copy = copy_of(done.stdout)
     assert copy.is_relative_to(tmp_path)
     assert suite(copy) == 0
@@ -85,7 +85,7 @@ def test_the_steps_report_the_actual_results_of_the_tools(tmp_path: Path) -> Non
     lines = example(tmp_path).stdout.splitlines()
     assert called(lines) == TOOLS
     assert [line.split()[2] for line in lines if line.startswith("  run_tests")] == ["failed", "failed", "passed"]
-    assert '  read_file bills/split.py -> """Splits a bill. All amounts are in cents.""" ... (9 lines)' in lines
+    assert '  read_file bills/split.py -> """Splitting of bills. All amounts are in cents.""" ... (9 lines)' in lines
     assert any("test_nobody_pays_more_than_one_cent_more fails" in line for line in lines)
 
 
@@ -112,8 +112,8 @@ def test_a_killed_run_continues_where_it_was(tmp_path: Path, last: str) -> None:
     with killable(tmp_path, "--pace", "0", "--resume") as second:
         out, err = second.communicate(timeout=600)
     assert second.returncode == 0, err
-    assert "The tests now: OK" in out
-    assert "completed, after 7 calls of agents" in out
+    assert "Tests now: OK" in out
+    assert "after 7 agent calls: completed" in out
     assert called(out.splitlines()) == TOOLS[len(called(before)) :]
     assert len(list(tmp_path.glob("code_network-*"))) == 1
 
@@ -132,7 +132,7 @@ def test_a_finished_run_is_shown_again_and_a_thread_starts_over(tmp_path: Path) 
     assert copy_of(shown.stdout) == copy_of(first.stdout)
     assert " -> " not in shown.stdout
     again = example(tmp_path, "--thread", "a")
-    assert "completed, after 7 calls of agents" in again.stdout
+    assert "after 7 agent calls: completed" in again.stdout
     assert copy_of(again.stdout) != copy_of(first.stdout)
 
 
@@ -180,7 +180,7 @@ def test_a_model_behind_http_does_the_same(tmp_path: Path) -> None:
         done = example(tmp_path, "--model", "openai-chat:test", OPENAI_API_KEY="k", OPENAI_BASE_URL=server.openai_url)
         asked = [request.body for request in server.requests]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "completed, after 5 calls of agents" in done.stdout
+    assert "after 5 agent calls: completed" in done.stdout
     told = {
         message["tool_call_id"]: message["content"] for message in asked[-1]["messages"] if message["role"] == "tool"
     }

@@ -175,7 +175,7 @@ def test_the_decision_is_asked_at_the_terminal(tmp_path: Path, said: str, code: 
 def test_an_invalid_address_fails_the_run_before_a_model_is_called(tmp_path: Path, form: str) -> None:
     done = example(tmp_path, "--form", form, "--email", "nobody")
     assert done.returncode == 1
-    assert "'nobody' is no address of a person." in done.stdout
+    assert "'nobody' is not the email address of a person." in done.stdout
     assert "LLM_CALL_COMPLETED" not in types_of(done.stdout)
     assert types_of(done.stdout).count("STEP_STARTED") == 1
 

@@ -1,4 +1,4 @@
-"""The sections about serving: graphs, workflows, data sources and spending limits."""
+"""Sections of served resources: graphs, workflows, data sources and spending limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from statewright.project.tables import DataSourceTable, GraphTable, LimitsTable,
 from statewright.project.toml_positions import Keys
 
 _TARGET: Final = re.compile(r"(?:[^:]+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::[^\W\d]\w*)?")
-_FILE: Final = (".yaml", ".yml", ".json")
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 def read_graphs(entries: Mapping[str, Any], reader: Reader) -> dict[str, ServedGraph]:
@@ -24,10 +24,10 @@ def read_graphs(entries: Mapping[str, Any], reader: Reader) -> dict[str, ServedG
 
 
 def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGraph | None:
-    """Read an entry of `[graphs]`: its location as a string, or a table with more settings."""
-    at = {key: (*keys, key) for key in ("path", "file")}
+    """Read an entry of `[graphs]`: a string with its location, or a table; None if it is invalid."""
+    keys_of = {key: (*keys, key) for key in ("path", "file")}
     if isinstance(value, str):
-        value, at = {"file" if _is_file(value) else "path": value}, dict.fromkeys(at, keys)
+        value, keys_of = {"file" if _is_file(value) else "path": value}, dict.fromkeys(keys_of, keys)
     elif not isinstance(value, dict):
         kind = kind_of(value)
         reader.add_problem(keys, f"It must be a string or a table, and is {kind}.", 'Write "module:graph".')
@@ -38,8 +38,8 @@ def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGrap
     _check_source(name, cast("dict[str, Any]", value), table, keys, reader)
     return ServedGraph(
         name=name,
-        target=_target(table.path, at["path"], reader) if table.path is not None else None,
-        file=_file(table.file, at["file"], reader) if table.file is not None else None,
+        target=_read_target(table.path, keys_of["path"], reader) if table.path is not None else None,
+        file=_read_file(table.file, keys_of["file"], reader) if table.file is not None else None,
         description=table.description,
         on_failure=table.on_failure,
         version=table.version,
@@ -48,7 +48,7 @@ def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGrap
 
 
 def check_names(sections: Sections, reader: Reader) -> None:
-    """Report names that are used by a graph and a workflow."""
+    """Report names that a graph and a workflow share."""
     for name in filter(sections.workflows.__contains__, sections.graphs):
         reader.add_problem(("graphs", name), f"There is a [workflows.{name}] too.", "Give one of them another name.")
 
@@ -65,35 +65,35 @@ def _check_source(name: str, value: Mapping[str, Any], table: GraphTable, keys: 
 
 
 def _is_file(text: str) -> bool:
-    return Path(text).suffix.lower() in _FILE
+    return Path(text).suffix.lower() in _SUFFIXES
 
 
-def _target(text: str, keys: Keys, reader: Reader) -> str:
+def _read_target(text: str, keys: Keys, reader: Reader) -> str:
     if _is_file(text) or not _TARGET.fullmatch(text):
         advice = "Write it under file." if _is_file(text) else "Write it as 'module:graph' or 'file.py:graph'."
         reader.add_problem(keys, f"{text!r} is not a reference to a graph in Python.", advice)
     return text
 
 
-def _file(text: str, keys: Keys, reader: Reader) -> Path:
+def _read_file(text: str, keys: Keys, reader: Reader) -> Path:
     if not _is_file(text):
         advice = "A graph in Python is written under path." if ".py" in text else "Name a file of YAML or JSON."
         reader.add_problem(keys, f"{text!r} does not end in .yaml, .yml or .json.", advice)
-    return reader.path(text, keys, is_wanted=Path.is_file, noun="file")
+    return reader.path(text, keys, exists=Path.is_file, noun="file")
 
 
 # -- data sources and workflows
 
 
 def build_datasource(name: str, table: DataSourceTable, keys: Keys, reader: Reader) -> DataSource:
-    """Return a folder of documents."""
-    folder = reader.path(table.folder, (*keys, "folder"), is_wanted=Path.is_dir, noun="folder")
+    """Return a data source with its folder."""
+    folder = reader.path(table.folder, (*keys, "folder"), exists=Path.is_dir, noun="folder")
     return DataSource(name, folder, table.glob)
 
 
 def build_workflow(name: str, table: WorkflowTable, keys: Keys, reader: Reader) -> ServedWorkflow:
     """Return a workflow that is served."""
-    file = reader.path(table.file, (*keys, "file"), is_wanted=Path.exists, noun="file")
+    file = reader.path(table.file, (*keys, "file"), exists=Path.exists, noun="file")
     return ServedWorkflow(name, file, table.description)
 
 
@@ -114,13 +114,13 @@ def read_spending_limits(values: Mapping[str, Any], reader: Reader) -> dict[str,
             "The section itself has the limits of all other workspaces.",
             "Put all of them into one of the two places.",
         )
-    by_workspace = {name: _limits(table, (_SECTION, name), reader) for name, table in tables.items()}
+    by_workspace = {name: _read_limits(table, (_SECTION, name), reader) for name, table in tables.items()}
     if own:
-        by_workspace[OTHERS] = _limits(own, (_SECTION,), reader)
+        by_workspace[OTHERS] = _read_limits(own, (_SECTION,), reader)
     return {name: limits for name, limits in by_workspace.items() if limits}
 
 
-def _limits(table: Any, keys: Keys, reader: Reader) -> Mapping[str, float]:
+def _read_limits(table: Any, keys: Keys, reader: Reader) -> Mapping[str, float]:
     if not table:
         reader.add_problem(keys, "It limits nothing.", f"Give it some of {', '.join(LimitsTable.model_fields)}.")
     limits = reader.read(LimitsTable, table, keys, strict=True)

@@ -36,7 +36,7 @@ E = TypeVar("E")
 def load_project(path: str | Path) -> Project:
     """Return the project of a workflow file or folder: that of the nearest `statewright.toml`, looking upward.
 
-    The search ends at the top of a repository. Raises WorkflowError with all that is wrong in the file.
+    The search ends at the top of a repository. Raises WorkflowError with all problems of the file.
     """
     start = Path(path).resolve()
     file = start if start.name == FILE_NAME else find_project(start if start.is_dir() else start.parent)
@@ -73,9 +73,9 @@ def read_project(text: str, file: Path) -> Project:
     except tomllib.TOMLDecodeError as error:
         raise WorkflowError([_syntax_problem(str(error))], source=str(file)) from None
     reader = Reader(text, file.parent)
-    project = _read(document, reader, file)
+    project = _read_sections(document, reader, file)
     if reader.problems:
-        raise WorkflowError(sorted(reader.problems, key=_order), source=str(file))
+        raise WorkflowError(sorted(reader.problems, key=_line_of), source=str(file))
     return project
 
 
@@ -85,11 +85,11 @@ def _syntax_problem(message: str) -> Problem:
     return Problem("", line, column, f"It is not valid TOML: {_POSITION.sub('', message).strip()}.")
 
 
-def _order(problem: Problem) -> int:
+def _line_of(problem: Problem) -> int:
     return problem.line
 
 
-def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
+def _read_sections(document: dict[str, Any], reader: Reader, file: Path) -> Project:
     sections = reader.read(Sections, document, ()) or Sections()
     functions, settings = read_tools(sections.tools, reader)
     handlers = reader.read(HandlersTable, sections.handlers, ("handlers",), strict=True) or HandlersTable()
@@ -97,31 +97,31 @@ def _read(document: dict[str, Any], reader: Reader, file: Path) -> Project:
     return Project(
         folder=file.parent,
         file=file,
-        assistants=_each("assistants", sections.assistants, AssistantTable, build_assistant, reader),
+        assistants=_build_entries("assistants", sections.assistants, AssistantTable, build_assistant, reader),
         integrations=Integrations(read_integrations(sections.integrations, ("integrations",), reader)),
-        datasources=_each("datasources", sections.datasources, DataSourceTable, build_datasource, reader),
+        datasources=_build_entries("datasources", sections.datasources, DataSourceTable, build_datasource, reader),
         functions=functions,
         tool_settings=settings,
-        mcp=_each("mcp", sections.mcp, McpServerTable, build_mcp_server, reader),
-        models=_each("models", sections.models, ModelTable, build_model, reader),
-        workflows=_each("workflows", sections.workflows, WorkflowTable, build_workflow, reader),
+        mcp=_build_entries("mcp", sections.mcp, McpServerTable, build_mcp_server, reader),
+        models=_build_entries("models", sections.models, ModelTable, build_model, reader),
+        workflows=_build_entries("workflows", sections.workflows, WorkflowTable, build_workflow, reader),
         defaults=reader.read(Defaults, sections.defaults, ("defaults",)) or Defaults(),
         graphs=read_graphs(sections.graphs, reader),
         handler_modules=tuple(dict.fromkeys(handlers.modules)),
         serving=reader.read(Serving, sections.serve, ("serve",), strict=True) or Serving(),
         spending_limits=read_spending_limits(sections.spending_limits, reader),
         # Last, because reading the other sections adds warnings.
-        warnings=tuple(sorted(reader.warnings, key=_order)),
+        warnings=tuple(sorted(reader.warnings, key=_line_of)),
     )
 
 
-def _each(
+def _build_entries(
     section: str,
     entries: Mapping[str, Any],
     model: type[T],
     build: Callable[[str, T, Keys, Reader], E],
     reader: Reader,
 ) -> dict[str, E]:
-    """Return the entries of a section that are valid."""
+    """Build the valid entries of a section. Invalid ones are reported and left out."""
     tables = {name: reader.read(model, value, (section, name)) for name, value in entries.items()}
     return {name: build(name, table, (section, name), reader) for name, table in tables.items() if table is not None}

@@ -35,12 +35,12 @@ class Reader:
 
     def mark(self, keys: Keys) -> Mark:
         """Return the position of a key, or of its nearest parent that begins a line."""
-        above = (keys[:count] for count in range(len(keys), 0, -1))
-        line = next((self._lines[path] for path in above if path in self._lines), 0)
+        candidates = (keys[:count] for count in range(len(keys), 0, -1))
+        line = next((self._lines[path] for path in candidates if path in self._lines), 0)
         return Mark(line, 1 if line else 0)
 
     def read(self, model: type[M], value: Any, keys: Keys, *, strict: bool = False) -> M | None:
-        """Return a table as a model, without its invalid values; None if the rest is not valid either.
+        """Return a table as a model, without its invalid values; None if it is not valid without them.
 
         An unknown key is a warning, or a problem if `strict`.
         """
@@ -70,14 +70,14 @@ class Reader:
         except ValidationError:  # a key is missing, which has been reported
             return None
 
-    def path(self, name: str, keys: Keys, *, is_wanted: Callable[[Path], bool], noun: str) -> Path:
-        """Return a path relative to the file.
+    def path(self, name: str, keys: Keys, *, exists: Callable[[Path], bool], noun: str) -> Path:
+        """Return a path, which is relative to the project file.
 
         A missing file is only a warning, because a command may not need it.
         """
         path = self.folder / name
         if "\0" in name:
             self.add_problem(keys, "It is not a valid path.")
-        elif not is_wanted(path):
+        elif not exists(path):
             self.add_warning(keys, f"There is no {noun} {name!r}.", "Its path is relative to this file.")
         return path

@@ -1,4 +1,4 @@
-"""The sections of resources: assistants, models, integrations, tools and MCP servers."""
+"""Sections of resources that workflows refer to: assistants, models, integrations, tools and MCP servers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def build_assistant(name: str, table: AssistantTable, keys: Keys, reader: Reader
         name=table.name,
         model=table.model,
         temperature=table.temperature,
-        tools=tuple(_assistant_tools(table.tools, (*keys, "tools"), reader)),
+        tools=tuple(_iter_tools(table.tools, (*keys, "tools"), reader)),
         at=reader.mark(keys),
     )
 
@@ -52,7 +52,7 @@ def _read_prompt(name: str, keys: Keys, reader: Reader) -> str | None:
         return None
 
 
-def _assistant_tools(items: Sequence[Any], keys: Keys, reader: Reader) -> Iterator[AssistantTool]:
+def _iter_tools(items: Sequence[Any], keys: Keys, reader: Reader) -> Iterator[AssistantTool]:
     """Yield the tools of an assistant: names, or tables with a name and an integration."""
     for index, item in enumerate(items):
         entry = {"name": item} if isinstance(item, str) else item
@@ -102,12 +102,12 @@ def read_integrations(entries: Mapping[str, Any], keys: Keys, reader: Reader) ->
 
 
 def _warn_of_secret(key: str, value: Any, table: Keys, reader: Reader) -> None:
-    """Warn of a secret in the file itself."""
+    """Warn of a secret that is written in the file itself."""
     if isinstance(value, str) and value and not value.startswith("env:") and looks_secret(key, value):
         reader.add_warning(
             (*table, key),
-            f"The value of {key!r} looks like a secret that stands in the file itself.",
-            "Put it into a variable of the environment and write env:NAME.",
+            f"The value of {key!r} looks like a secret, and is in the file itself.",
+            "Put it into an environment variable, and write env:NAME.",
         )
 
 
@@ -119,11 +119,11 @@ def read_tools(entries: dict[str, Any], reader: Reader) -> tuple[dict[str, str],
     settings = {key: value for key, value in entries.items() if key in ToolsTable.model_fields}
     table = reader.read(ToolsTable, settings, ("tools",)) or ToolsTable()
     functions = {
-        name: value for name, value in entries.items() if name not in settings and _is_function(name, value, reader)
+        name: value for name, value in entries.items() if name not in settings and _check_function(name, value, reader)
     }
     root = table.root
     return functions, ToolSettings(
-        root=None if root is None else reader.path(root, ("tools", "root"), is_wanted=Path.is_dir, noun="folder"),
+        root=None if root is None else reader.path(root, ("tools", "root"), exists=Path.is_dir, noun="folder"),
         allow_hosts=table.allow_hosts,
         mcp_commands=table.mcp_commands,
         allow_shell=table.allow_shell,
@@ -131,7 +131,8 @@ def read_tools(entries: dict[str, Any], reader: Reader) -> tuple[dict[str, str],
     )
 
 
-def _is_function(name: str, text: Any, reader: Reader) -> bool:
+def _check_function(name: str, text: Any, reader: Reader) -> bool:
+    """Return whether an entry of `[tools]` is a valid reference to a function; report it otherwise."""
     keys = ("tools", name)
     if not isinstance(text, str):
         guess = nearest(name[:60], ToolsTable.model_fields)
@@ -162,6 +163,6 @@ def build_mcp_server(name: str, table: McpServerTable, keys: Keys, reader: Reade
     try:
         read_server(connection, name=name or "server")
     except InvalidConfig as error:
-        if "{{" not in (table.url or ""):  # otherwise a placeholder, filled in from an integration
+        if "{{" not in (table.url or ""):  # a URL with a placeholder is complete only with its integration
             reader.add_problem(keys, str(error))
     return {**values, "cwd": str(reader.folder / table.cwd)} if table.cwd is not None else values

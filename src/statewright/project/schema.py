@@ -87,7 +87,7 @@ class Serving:
     cors_origins: Texts = ()
     """Origins of web pages that may call the API."""
     allowed_hosts: Texts = ()
-    """Host names under which a server without keys may be called."""
+    """Host names under which clients may call a server without API keys."""
     max_body: Count | None = None
     """Maximum size of a request in bytes."""
     capacity: Count | None = None
@@ -96,20 +96,20 @@ class Serving:
     drain: Duration | None = None
     """Seconds that running steps have to finish when the server stops."""
     retention_days: Count | None = None
-    """Days for which ended runs of the default workspace are kept."""
+    """Days until ended runs of the default workspace are deleted."""
     webhook_hosts: Texts = ()
     """Hosts that webhooks may call although they are private or use plain HTTP."""
     metrics: MetricsAccess | None = None
     """Access to `/metrics`: `open`, `keys` or `off`."""
     metrics_host: Text | None = None
     metrics_port: Port | None = None
-    """Separate port for `/metrics`, without keys."""
+    """Separate port for `/metrics`, without API keys."""
     keep_alive: Duration | None = None
     """Seconds for which an idle connection is kept open."""
     read_timeout: Duration | None = None
     """Seconds that a client has to send the head of a request, and as many for its body."""
     write_timeout: Duration | None = None
-    """Seconds for which a client may not read what it is sent."""
+    """Seconds without progress after which a client that does not read its response is disconnected."""
     max_connections: Count | None = None
     max_streams: Count | None = None
     """Maximum number of concurrent event streams per workspace."""
@@ -158,7 +158,7 @@ class Project:
         """Return the tools of the project and the built-in tools that it allows, without importing its modules."""
         return ToolRegistry(self.functions, self.tool_settings)
 
-    def stanza_for(self, kind: Kind, id: str) -> str:  # noqa: A002  # what it is called everywhere
+    def stanza_for(self, kind: Kind, id: str) -> str:  # noqa: A002  # the word of the whole library
         """Return a TOML snippet that defines a missing resource."""
         return STANZAS[kind](id)
 

@@ -1,4 +1,4 @@
-"""The tables of a project file as pydantic models: their keys, and what each value must be."""
+"""The tables of a project file as pydantic models: their keys, and the types of their values."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from statewright.workflow.states.tools import check_host
 
 Text = Annotated[str, Strict()]
 Flag = Annotated[bool, Strict()]
-Whole = Annotated[int, Strict()]
-Number = Whole | Annotated[float, Strict()]
-"""A number as it is written: 1 remains a whole number."""
-Count = Annotated[Whole, Field(ge=1), expects("a whole number of at least 1")]
-Concurrency = Annotated[Whole, Field(ge=1, le=100), expects("a whole number from 1 to 100")]
-Port = Annotated[Whole, Field(ge=0, le=65535), expects("a whole number from 0 to 65535")]
+Integer = Annotated[int, Strict()]
+Number = Integer | Annotated[float, Strict()]
+"""A number as it is written: 1 is not converted to 1.0."""
+Count = Annotated[Integer, Field(ge=1), expects("a whole number of at least 1")]
+Concurrency = Annotated[Integer, Field(ge=1, le=100), expects("a whole number from 1 to 100")]
+Port = Annotated[Integer, Field(ge=0, le=65535), expects("a whole number from 0 to 65535")]
 Temperature = Annotated[Number, Field(ge=0, le=2), expects("a number from 0 to 2")]
 Amount = Annotated[Number, Field(gt=0, lt=inf), expects("a number above 0")]
 Duration = Annotated[Number, Field(gt=0), expects("a number of seconds above 0")]
@@ -80,7 +80,7 @@ class Table(BaseModel):
 
 
 class Sections(Table):
-    """The file itself."""
+    """The whole file; each section is validated by a reader of its own."""
 
     assistants: dict[str, Any] = {}
     models: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from statewright.clock import Alarm, Duration, as_seconds
 
 T = TypeVar("T")
 QUIET = 0.01
-"""Real seconds without a request after which a clock with `jumps=True` advances."""
+"""Real seconds without a new request after which a clock with `jumps=True` advances."""
 LOOP_ITERATIONS = 20
 """Iterations of the event loop after which `run` assumes that all tasks wait for the clock."""
 
@@ -29,7 +29,7 @@ class FakeClock:
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, jumps: bool = False) -> None:
         self._start = start
-        self._passed = 0.0
+        self._elapsed = 0.0
         self._jumps = jumps
         self._alarms: list[Alarm] = []
         self._order = itertools.count()
@@ -40,14 +40,14 @@ class FakeClock:
         """Events that end a wait before its alarm rings, by the id of the alarm."""
 
     def now(self) -> datetime:
-        return self._start + timedelta(seconds=self._passed)
+        return self._start + timedelta(seconds=self._elapsed)
 
     def monotonic(self) -> float:
-        return self._passed
+        return self._elapsed
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
         with self._lock:
-            alarm = Alarm(self._passed + max(seconds, 0.0), next(self._order), callback)
+            alarm = Alarm(self._elapsed + max(seconds, 0.0), next(self._order), callback)
             heapq.heappush(self._alarms, alarm)
             self._requests += 1
             if self._jumps and self._jumper is None:
@@ -67,37 +67,37 @@ class FakeClock:
                 self._jump()
 
     def wait(self, woken: threading.Event, seconds: float) -> None:
-        over = threading.Event()
+        rung = threading.Event()
         with self._lock:
-            alarm = self.call_later(seconds, over.set)
+            alarm = self.call_later(seconds, rung.set)
             self._wakers[id(alarm)] = woken
-        while not (over.is_set() or woken.wait(0.001)):
-            pass  # another thread moves the clock
+        while not (rung.is_set() or woken.wait(0.001)):
+            pass  # another thread advances the clock
         alarm.cancel()
         del self._wakers[id(alarm)]
 
     def advance(self, by: Duration) -> None:
-        """Let time pass, by seconds if `by` is a number, and make the calls that fall due, in order.
+        """Let time pass, by seconds if `by` is a number, and make the calls that fall due, in their order.
 
         Raises ValueError for a negative duration.
         """
         seconds = as_seconds(by)
         if seconds < 0:
             raise ValueError(f"Time cannot go back: {by!r}.")
-        target = self._passed + seconds
+        target = self._elapsed + seconds
         while (alarm := self._pop(target)) is not None:
-            self._passed = max(self._passed, alarm.due)
+            self._elapsed = max(self._elapsed, alarm.due)
             alarm.ring()
-        self._passed = target
+        self._elapsed = target
 
     async def run(self, awaitable: Awaitable[T]) -> T:
-        """Await a result; whenever all tasks wait for the clock, it jumps to the next requested call."""
+        """Await a result. Whenever all tasks wait for the clock, it jumps to the next requested call."""
         task = asyncio.ensure_future(awaitable)
         while not task.done():
             for _ in range(LOOP_ITERATIONS):
                 await asyncio.sleep(0)
             if not task.done() and not self._jump():
-                await asyncio.wait([task], timeout=0.001)  # for a thread, say
+                await asyncio.wait([task], timeout=0.001)  # the task waits for something else, such as a thread
         return await task
 
     def _jump(self) -> bool:
@@ -105,7 +105,7 @@ class FakeClock:
         alarm = self._pop(None)
         if alarm is None:
             return False
-        self._passed = max(self._passed, alarm.due)
+        self._elapsed = max(self._elapsed, alarm.due)
         alarm.ring()
         return True
 
@@ -118,6 +118,6 @@ class FakeClock:
             return heapq.heappop(self._alarms)
 
     def _is_over(self, alarm: Alarm) -> bool:
-        """Return whether an alarm is not needed any more. A thread may be awake without having cancelled it yet."""
+        """Return whether an alarm is no longer needed: cancelled, or its thread is awake and has yet to cancel it."""
         woken = self._wakers.get(id(alarm))
         return alarm.callback is None or (woken is not None and woken.is_set())

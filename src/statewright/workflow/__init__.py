@@ -1,1 +1,1 @@
-"""Workflows written as data: compiled to graphs, and run by nothing else."""
+"""Workflows written as data (YAML states or JSON steps), compiled to graphs that the runtime runs like any other."""

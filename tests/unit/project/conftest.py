@@ -1,4 +1,4 @@
-"""Project files read from texts, and what is said about them."""
+"""Project files read from texts, with their problems and warnings."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def read(text: str, folder: Path) -> Project:
 def problems(text: str, folder: Path) -> list[str]:
     with pytest.raises(WorkflowError) as caught:
         read(text, folder)
-    return [str(one) for one in caught.value.problems]
+    return [str(problem) for problem in caught.value.problems]
 
 
 def warnings(text: str, folder: Path) -> list[str]:
-    return [str(one) for one in read(text, folder).warnings]
+    return [str(warning) for warning in read(text, folder).warnings]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`[integrations]`, and secrets that stand in the file."""
+"""`[integrations]`, and warnings about secrets in the file itself."""
 
 from __future__ import annotations
 

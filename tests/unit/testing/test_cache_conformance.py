@@ -105,15 +105,15 @@ class KnowsOneThread(InMemoryCache):
 
 
 BROKEN: dict[type[InMemoryCache], str] = {
-    AlwaysKnows: "test_nothing_is_there_at_first",
-    KnowsNoTuples: "test_what_is_put_is_there",
-    KnowsInputsAlone: "test_each_node_and_each_input_has_a_result_of_its_own",
-    KeepsTheFirst: "test_putting_again_replaces",
-    KeepsForEver: "test_a_result_is_there_for_its_time",
-    KeepsTheFirstEnd: "test_putting_again_begins_the_time_anew",
-    ForgetsNothing: "test_everything_can_be_forgotten",
-    ForgetsEverything: "test_what_some_nodes_answered_can_be_forgotten",
-    KnowsOneThread: "test_several_threads_may_use_it_at_once",
+    AlwaysKnows: "test_a_new_cache_is_empty",
+    KnowsNoTuples: "test_a_result_can_be_read_after_it_was_put",
+    KnowsInputsAlone: "test_results_are_separate_by_node_and_input",
+    KeepsTheFirst: "test_putting_again_replaces_the_result",
+    KeepsForEver: "test_a_result_expires_after_its_time_to_live",
+    KeepsTheFirstEnd: "test_putting_again_restarts_the_time_to_live",
+    ForgetsNothing: "test_the_cache_can_be_cleared",
+    ForgetsEverything: "test_results_of_some_nodes_can_be_cleared",
+    KnowsOneThread: "test_calls_may_be_concurrent",
 }
 
 

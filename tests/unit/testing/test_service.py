@@ -354,7 +354,7 @@ def test_messages_to_webhooks_are_sent_again_by_the_clock() -> None:
 async def _added(service: Any, url: str) -> str:
     from statewright.service.webhooks import add_webhook
 
-    core = service._core
+    core = service._parts
     ledger, now = core.service.context.ledger, core.clock.now()
     settings = WebhookSettings(allow_hosts=["127.0.0.1"])
     made = await add_webhook(ledger, "default", url, ["workflow.completed"], "", now=now, settings=settings)

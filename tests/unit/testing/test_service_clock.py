@@ -52,20 +52,20 @@ def test_a_jump_to_what_is_awaited_makes_the_call(seconds: float) -> None:
     """Instants have microseconds, and seconds many more digits."""
     clock, rung = ServiceClock(BEGIN), []
     clock.call_later(seconds, lambda: rung.append(seconds))
-    clock.jump_to(clock.awaited()[0])
+    clock.jump_to(clock.wait_times()[0])
     assert rung == [seconds]
-    assert clock.awaited() == []
+    assert clock.wait_times() == []
 
 
 def test_housekeeping_is_no_wait() -> None:
     clock = ServiceClock(BEGIN)
     background = Background([], clock)
     clock.call_later(5, background.ring)
-    assert (clock.awaited(), clock.requests) == ([], 0)
+    assert (clock.wait_times(), clock.requests) == ([], 0)
     timer = clock.call_later(7, lambda: None)
-    assert (clock.awaited(), clock.requests) == ([BEGIN + timedelta(seconds=7)], 1)
+    assert (clock.wait_times(), clock.requests) == ([BEGIN + timedelta(seconds=7)], 1)
     timer.cancel()
-    assert clock.awaited() == []
+    assert clock.wait_times() == []
 
 
 def test_housekeeping_is_in_modules_that_there_are() -> None:

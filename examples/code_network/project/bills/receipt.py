@@ -1,4 +1,4 @@
-"""Writes down who pays what."""
+"""Receipts for shared bills."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,6 @@ from bills.split import split
 
 
 def receipt(total: int, names: Sequence[str]) -> str:
-    """A line for each of those who share a bill."""
+    """Return one line per person, with the share of each."""
     shares = split(total, len(names))
     return "\n".join(f"{name}: {share / 100:.2f}" for name, share in zip(names, shares, strict=True))

@@ -1,8 +1,8 @@
-"""Splits a bill. All amounts are in cents."""
+"""Splitting of bills. All amounts are in cents."""
 
 
 def split(total: int, people: int) -> list[int]:
-    """What each of so many people pays."""
+    """Return the share of each person."""
     if people < 1:
         raise ValueError("Somebody has to pay the bill.")
     share = total // people

@@ -1,1 +1,1 @@
-"""Test suites for adapters: an adapter to a port passes the suite of the port."""
+"""Conformance suites: the tests that every adapter to a port must pass."""

@@ -19,7 +19,7 @@ def raises(kind: type[E], function: Callable[[], object]) -> E:
 
 
 def run_concurrently(count: int, function: Callable[[int], object]) -> list[BaseException]:
-    """Call a function with 0 to `count` - 1 on as many threads at the same moment, and return what was raised."""
+    """Call a function with 0 to `count` - 1 on as many threads concurrently, and return the errors that it raised."""
     barrier, errors = threading.Barrier(count), list[BaseException]()
 
     def call(number: int) -> None:

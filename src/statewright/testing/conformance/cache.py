@@ -29,10 +29,10 @@ class CacheConformance:
         """Return a new, empty cache."""
         raise NotImplementedError
 
-    def test_nothing_is_there_at_first(self) -> None:
+    def test_a_new_cache_is_empty(self) -> None:
         assert resolve(self.make_cache().get(KEY)) is None
 
-    def test_what_is_put_is_there(self) -> None:
+    def test_a_result_can_be_read_after_it_was_put(self) -> None:
         cache = self.make_cache()
         results: list[Any] = [
             ({"n": 1, "notes": ["a", None], "nested": {"x": 1.5}}, ("b", "c"), None),
@@ -43,7 +43,7 @@ class CacheConformance:
             resolve(cache.put(KEY, result))
             assert resolve(cache.get(KEY)) == result
 
-    def test_each_node_and_each_input_has_a_result_of_its_own(self) -> None:
+    def test_results_are_separate_by_node_and_input(self) -> None:
         cache = self.make_cache()
         keys = [CacheKey(node, input_hash) for node in ("a", "b", "a/b", "A") for input_hash in ("1", "2", "")]
         for number, key in enumerate(keys):
@@ -51,13 +51,13 @@ class CacheConformance:
         assert [resolve(cache.get(key)) for key in keys] == [(number,) for number in range(len(keys))]
         assert resolve(cache.get(CacheKey("a", "3"))) is None
 
-    def test_putting_again_replaces(self) -> None:
+    def test_putting_again_replaces_the_result(self) -> None:
         cache = self.make_cache()
         resolve(cache.put(KEY, (1,)))
         resolve(cache.put(KEY, (2,)))
         assert resolve(cache.get(KEY)) == (2,)
 
-    def test_a_result_is_there_for_its_time(self) -> None:
+    def test_a_result_expires_after_its_time_to_live(self) -> None:
         cache = self.make_cache()
         short, other = KEY._replace(input="short"), KEY._replace(input="other")
         resolve(cache.put(KEY, (1,), ttl=LONG))
@@ -66,7 +66,7 @@ class CacheConformance:
         time.sleep(2 * SHORT)
         assert [resolve(cache.get(key)) for key in (KEY, short, other)] == [(1,), None, (3,)]
 
-    def test_putting_again_begins_the_time_anew(self) -> None:
+    def test_putting_again_restarts_the_time_to_live(self) -> None:
         cache = self.make_cache()
         resolve(cache.put(KEY, (1,), ttl=SHORT))
         resolve(cache.put(KEY, (2,)))
@@ -76,7 +76,7 @@ class CacheConformance:
         time.sleep(2 * SHORT)
         assert resolve(cache.get(KEY)) is None
 
-    def test_everything_can_be_forgotten(self) -> None:
+    def test_the_cache_can_be_cleared(self) -> None:
         cache, other = self.make_cache(), CacheKey("other", "input")
         resolve(cache.clear())
         resolve(cache.put(KEY, (1,)))
@@ -86,7 +86,7 @@ class CacheConformance:
         resolve(cache.put(KEY, (3,)))
         assert resolve(cache.get(KEY)) == (3,)
 
-    def test_what_some_nodes_answered_can_be_forgotten(self) -> None:
+    def test_results_of_some_nodes_can_be_cleared(self) -> None:
         cache = self.make_cache()
         keys = [CacheKey(node, input_hash) for node in ("a", "ab", "b") for input_hash in ("1", "2")]
         for key in keys:
@@ -95,7 +95,7 @@ class CacheConformance:
         resolve(cache.clear(["a", "b", "unknown"]))
         assert [key.node for key in keys if resolve(cache.get(key)) is not None] == ["ab", "ab"]
 
-    def test_several_threads_may_use_it_at_once(self) -> None:
+    def test_calls_may_be_concurrent(self) -> None:
         cache = self.make_cache()
 
         def use(number: int) -> None:

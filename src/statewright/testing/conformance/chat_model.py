@@ -62,41 +62,41 @@ class ChatModelConformance:
     """The promises of the port `ChatModel`, one test each."""
 
     def chat_model(self, *answers: Message) -> AbstractContextManager[ChatModel]:
-        """Return a model that gives these answers, one a call, whatever the request."""
+        """Return a model that gives these answers in order, one for each call, to any request."""
         raise NotImplementedError
 
-    def test_it_answers_with_a_message_of_the_assistant(self) -> None:
+    def test_the_answer_is_an_assistant_message(self) -> None:
         with self.chat_model(HELLO) as model:
             response = asyncio.run(model.complete(REQUEST))
         assert (response.message.role, response.text) == ("assistant", HELLO.text)
         assert response.message.tool_calls == ()
 
-    def test_it_asks_for_tools_with_their_arguments(self) -> None:
+    def test_tool_calls_have_their_arguments(self) -> None:
         with self.chat_model(CALLS) as model:
             response = asyncio.run(model.complete(REQUEST))
         assert _calls_of(response) == _calls_in(CALLS)
 
-    def test_a_stream_ends_with_the_whole_answer(self) -> None:
+    def test_a_stream_ends_with_the_complete_response(self) -> None:
         with self.chat_model(HELLO) as model:
             events = asyncio.run(_events(model, REQUEST))
         assert _final_response(events).text == HELLO.text
         assert "".join(event.text for event in events if isinstance(event, TextDelta)) == HELLO.text
         assert [event for event in events[:-1] if isinstance(event, ResponseFinished)] == []
 
-    def test_calls_of_tools_come_in_pieces_that_make_the_final_response(self) -> None:
+    def test_streamed_tool_calls_add_up_to_the_final_response(self) -> None:
         with self.chat_model(CALLS) as model:
             events = asyncio.run(_events(model, REQUEST))
         assert _calls_of(_final_response(events)) == _calls_in(CALLS)
         assert _assembled_calls(events) == _calls_in(CALLS)
 
-    def test_results_of_tools_are_part_of_a_conversation(self) -> None:
+    def test_a_conversation_may_contain_tool_results(self) -> None:
         results = [Message("found", role="tool", name="look_up", tool_call_id=call.id) for call in CALLS.tool_calls]
         request = ModelRequest((Message("Hi."), CALLS, *results), tools=(LOOK_UP,))
         with self.chat_model(HELLO) as model:
             assert asyncio.run(model.complete(request)).text == HELLO.text
 
-    def test_what_providers_refuse_is_refused_before_it_is_sent(self) -> None:
-        """A model calls `check_request` first, so that a mistake is an error with every model."""
+    def test_an_invalid_conversation_is_rejected_before_it_is_sent(self) -> None:
+        """A model calls `check_request` first, so that an invalid request is an error with every model."""
         with self.chat_model(HELLO) as model:
             for name, messages in REJECTED.items():
                 for ask in (model.complete, partial(_events, model)):
@@ -107,25 +107,25 @@ class ChatModelConformance:
                     raise AssertionError(f"A conversation with {name} was answered: {answer!r}")
             assert asyncio.run(model.complete(REQUEST)).text == HELLO.text
 
-    def test_what_was_used_up_is_counted(self) -> None:
+    def test_usage_is_reported(self) -> None:
         with self.chat_model(HELLO) as model:
             usage = asyncio.run(model.complete(REQUEST)).usage
         assert isinstance(cast(Any, usage), Usage)
         assert min(usage.input_tokens, usage.output_tokens, usage.cost) >= 0
 
-    def test_it_serves_one_event_loop_after_another(self) -> None:
+    def test_one_model_serves_several_event_loops_in_turn(self) -> None:
         with self.chat_model(HELLO, CALLS, HELLO) as model:
             responses = [asyncio.run(model.complete(REQUEST)) for _ in range(3)]
         assert [response.text for response in responses] == [HELLO.text, "", HELLO.text]
 
-    def test_it_serves_many_at_once(self) -> None:
+    def test_requests_may_be_concurrent(self) -> None:
         async def ask_all(model: ChatModel) -> list[ModelResponse]:
             return await asyncio.gather(*(model.complete(REQUEST) for _ in range(20)))
 
         with self.chat_model(*[HELLO] * 20) as model:
             assert {response.text for response in asyncio.run(ask_all(model))} == {HELLO.text}
 
-    def test_a_stream_may_be_left(self) -> None:
+    def test_a_stream_may_be_closed_early(self) -> None:
         async def leave(model: ChatModel) -> ModelResponse:
             stream = stream_model(model, REQUEST)
             await anext(stream)

@@ -30,7 +30,7 @@ class StoreConformance:
         """Return a new, empty store."""
         raise NotImplementedError
 
-    def test_what_is_put_is_there(self) -> None:
+    def test_an_item_can_be_read_after_it_was_put(self) -> None:
         store = self.make_store()
         assert store.get(NAMES, "k") is None
         store.put(NAMES, "k", {"a": 1})
@@ -47,7 +47,7 @@ class StoreConformance:
         again = _item(store)
         assert again.value == {"list": [1]}
 
-    def test_putting_again_replaces_and_keeps_the_time_of_creation(self) -> None:
+    def test_putting_again_replaces_the_value_and_keeps_the_creation_time(self) -> None:
         store = self.make_store()
         store.put(NAMES, "k", {"a": 1})
         first = _item(store)
@@ -55,14 +55,14 @@ class StoreConformance:
         second = _item(store)
         assert (second.value, second.created_at) == ({"b": 2}, first.created_at)
 
-    def test_deleting_is_forgetting_once_or_twice(self) -> None:
+    def test_deleting_is_idempotent(self) -> None:
         store = self.make_store()
         store.put(NAMES, "k", {})
         store.delete(NAMES, "k")
         store.delete(NAMES, "k")
         assert store.get(NAMES, "k") is None
 
-    def test_search_finds_under_a_prefix_the_last_updated_first(self) -> None:
+    def test_search_returns_the_items_under_a_prefix_last_updated_first(self) -> None:
         store = self.make_store()
         for number, user in enumerate(("1", "2", "1")):
             store.put(("users", user), f"k{number}", {"n": number})
@@ -70,7 +70,7 @@ class StoreConformance:
         assert [item.value["n"] for item in store.search(("users",))] == [2, 1, 0]
         assert [item.value["n"] for item in store.search(("users", "1"), limit=1, offset=1)] == [0]
 
-    def test_search_keeps_to_its_limits_and_hands_out_copies(self) -> None:
+    def test_search_respects_its_limits_and_returns_copies(self) -> None:
         store = self.make_store()
         for n in range(4):
             store.put(NAMES, str(n), {"n": n, "inside": []})
@@ -84,7 +84,7 @@ class StoreConformance:
         store.search(NAMES, limit=1)[0].value["inside"].append(1)
         assert store.search(NAMES, limit=1)[0].value["inside"] == []
 
-    def test_a_prefix_is_of_labels_and_may_leave_some_open(self) -> None:
+    def test_a_prefix_matches_whole_labels_and_may_contain_wildcards(self) -> None:
         store = self.make_store()
         for namespace in (("users", "1", "notes"), ("users", "10", "notes"), ("users", "1", "mail")):
             store.put(namespace, "k", {"of": "/".join(namespace)})
@@ -107,25 +107,25 @@ class StoreConformance:
         assert {item.value["n"] for item in store.search(NAMES, filter={"n": {"$gte": 1, "$lt": 3}})} == {1, 2}
         assert {item.value["n"] for item in store.search(NAMES, filter={"n": {"$ne": 0}, "even": True})} == {2}
 
-    def test_namespaces_are_listed_and_cut(self) -> None:
+    def test_namespaces_are_listed_up_to_a_depth(self) -> None:
         store = self.make_store()
         for namespace in (("a", "x", "1"), ("a", "y"), ("b",)):
             store.put(namespace, "k", {})
         assert list(store.list_namespaces()) == [("a", "x", "1"), ("a", "y"), ("b",)]
         assert list(store.list_namespaces(prefix=("a",), max_depth=1)) == [("a",)]
 
-    def test_a_bad_namespace_is_refused(self) -> None:
+    def test_an_invalid_namespace_is_refused(self) -> None:
         store = self.make_store()
         for namespace in ((), ("",), ("a.b",)):
             raises(InvalidUpdateError, lambda namespace=namespace: store.put(namespace, "k", {}))
 
-    def test_a_refused_item_is_not_kept(self) -> None:
+    def test_a_refused_item_is_not_stored(self) -> None:
         store = self.make_store()
         with suppress(InvalidUpdateError):
             store.put(("a.b",), "k", {})
         assert store.search(()) == []
 
-    def test_values_come_back_as_they_were(self) -> None:
+    def test_values_are_read_as_they_were_written(self) -> None:
         store = self.make_store()
         values: list[dict[str, object]] = [
             {},
@@ -138,7 +138,7 @@ class StoreConformance:
             assert item.value == value
             assert [item.value for item in store.search(NAMES)] == [value]
 
-    def test_an_item_knows_its_times(self) -> None:
+    def test_an_item_has_its_creation_and_update_times(self) -> None:
         store = self.make_store()
         for _ in range(2):
             store.put(NAMES, "k", {})
@@ -148,7 +148,7 @@ class StoreConformance:
             (match,) = store.search(NAMES)
             assert (match.created_at, match.updated_at) == (item.created_at, item.updated_at)
 
-    def test_a_key_may_stand_in_several_namespaces(self) -> None:
+    def test_a_key_may_exist_in_several_namespaces(self) -> None:
         store = self.make_store()
         for namespace in (("a",), ("a", "b"), ("b",)):
             store.put(namespace, "k", {"of": list(namespace)})
@@ -156,7 +156,7 @@ class StoreConformance:
         assert store.get(("a",), "k") is None
         assert [item.value for item in store.search(())] == [{"of": ["b"]}, {"of": ["a", "b"]}]
 
-    def test_names_are_taken_at_their_word(self) -> None:
+    def test_names_are_compared_exactly(self) -> None:
         store = self.make_store()
         labels = ["users", "Users", "u%", "u_ers", "it's", 'a"b', "a/b", "a-b", "ü", " ", "[a]", "日本"]
         for label in labels:
@@ -171,7 +171,7 @@ class StoreConformance:
             assert (item.namespace, item.value["key"]) == ((label, "x"), "%")
         assert list(store.list_namespaces(max_depth=1)) == sorted((label,) for label in labels)
 
-    def test_where_no_namespace_can_be_nothing_is_found(self) -> None:
+    def test_an_invalid_namespace_contains_nothing(self) -> None:
         store = self.make_store()
         store.put(("a", "b"), "k", {})
         assert store.get(("a.b",), "k") is None
@@ -183,7 +183,7 @@ class StoreConformance:
         store.delete(("a.b",), "k")
         assert store.get(("a", "b"), "k") is not None
 
-    def test_a_namespace_is_in_use_while_it_holds_an_item(self) -> None:
+    def test_a_namespace_exists_while_it_contains_an_item(self) -> None:
         store = self.make_store()
         for key in ("k", "l"):
             store.put(NAMES, key, {})
@@ -192,7 +192,7 @@ class StoreConformance:
         store.delete(NAMES, "l")
         assert list(store.list_namespaces()) == []
 
-    def test_a_search_is_cut_after_filtering(self) -> None:
+    def test_limits_apply_after_filtering(self) -> None:
         store = self.make_store()
         for n in range(6):
             store.put(NAMES, str(n), {"n": n, "even": n % 2 == 0})
@@ -205,7 +205,7 @@ class StoreConformance:
         store.put(NAMES, "k", {"text": "cat"})
         raises(InvalidUpdateError, lambda: store.search(NAMES, query="cat"))
 
-    def test_an_item_is_there_for_its_time(self) -> None:
+    def test_an_item_expires_after_its_time_to_live(self) -> None:
         store = self.make_store()
         for key, ttl in (("short", SHORT), ("again", SHORT), ("long", LONG), ("ever", None)):
             store.put(NAMES, key, {}, ttl=ttl)
@@ -216,7 +216,7 @@ class StoreConformance:
         assert [item.key for item in store.search(())] == ["again", "ever", "long"]
         assert list(store.list_namespaces()) == [NAMES]
 
-    def test_several_threads_may_put_at_once(self) -> None:
+    def test_puts_may_be_concurrent(self) -> None:
         store = self.make_store()
 
         def put(number: int) -> None:

@@ -11,6 +11,7 @@ from statewright.runtime.core.commit import saved_form
 from statewright.runtime.core.program import Program
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.testing.replay.comparison import (
+    describe_end,
     is_same,
     is_same_field,
     plain_end,
@@ -43,21 +44,20 @@ class RunChecks:
     def check_outcome(self, position: Position, recorded: Any, current: Any) -> None:
         """Compare the outcome of a node that is a graph."""
         if not (isinstance(recorded, Completed) and isinstance(current, Completed)):
-            self.compare(position, "it ends otherwise", plain_outcome(recorded), plain_outcome(current))
+            self.compare(position, "it has another outcome", plain_outcome(recorded), plain_outcome(current))
             return
-        self.compare(position, "it writes something else", plain_writes(recorded.writes), plain_writes(current.writes))
+        self.compare(position, "it writes other values", plain_writes(recorded.writes), plain_writes(current.writes))
         self.check_targets(position, map(self.renames.target, recorded.targets), current.targets)
 
     def check_targets(self, position: Position, recorded: Iterable[Any], current: Iterable[Any]) -> None:
-        self.compare(position, "it leads elsewhere", plain_targets(recorded), plain_targets(current))
+        self.compare(position, "it has other targets", plain_targets(recorded), plain_targets(current))
 
     def check_state(self, step: RecordedStep, checkpoint: Checkpoint, what: str) -> None:
         """Compare the state and the frontier after a superstep."""
         position, after = self._position.at(step.number), step.after
         current = saved_form(self._program, checkpoint)
         if after is None:
-            rest = self._recorded.rest
-            end = ": ".join(rest.error) if rest and rest.error else f"the run came to rest, {rest and rest.status}"
+            end = describe_end(self._recorded)
             raise ReplayMismatch(position, "the superstep is completed", end, "its results were applied")
         self._reader.advance(after.changes)
         if self._fingerprints.of(current.values) != after.fingerprint:
@@ -75,24 +75,22 @@ class RunChecks:
 
     def _check_control(self, position: Position, after: RecordedState, current: Checkpoint) -> None:
         tasks = self.renames.tasks
-        self.compare(
-            position, "what comes next is something else", tasks(after.frontier), plain_tasks(current.frontier)
-        )
-        self.compare(position, "what is held is something else", tasks(after.held), plain_held(current.held))
+        self.compare(position, "other tasks are due next", tasks(after.frontier), plain_tasks(current.frontier))
+        self.compare(position, "other tasks are deferred", tasks(after.held), plain_held(current.held))
         joins = plain_joins(self._program, current.joins)
-        self.compare(position, "join edges wait for others", sorted(self.renames.joins(after.joins)), sorted(joins))
+        self.compare(position, "the incomplete joins differ", sorted(self.renames.joins(after.joins)), sorted(joins))
 
     def check_end(self, outcome: RunOutcome, last: RecordedStep | None, index: int) -> None:
-        """Compare the end of the run, before the recorded superstep of an index; `last` was run and not applied."""
+        """Compare the end of the run: `last` is a superstep that ran and was not applied, `index` the next one."""
         steps, recorded = self._recorded.steps, self._recorded.rest
-        status = f"the run came to rest, {outcome.status}" + (f": {outcome.error}" if outcome.error is not None else "")
+        status = f"the run stopped, {outcome.status}" + (f": {outcome.error}" if outcome.error is not None else "")
         if last is not None and last.after is not None:
             position = self._position.at(last.number)
             raise ReplayMismatch(position, "the superstep is not completed", "its results were applied", status)
         if index < len(steps):
             step = steps[index]
             nodes = ", ".join(repr(task.node) for task in step.tasks)
-            raise ReplayMismatch(self._position.at(step.number), "the run does not go on", f"ran {nodes}", status)
+            raise ReplayMismatch(self._position.at(step.number), "the run stops early", f"ran {nodes}", status)
         if recorded is None:
             return
         error = plain_error(outcome.error) if outcome.error is not None else None
@@ -102,4 +100,4 @@ class RunChecks:
         before = plain_end(recorded.status, recorded.interrupts, node, recorded.error)
         questions = [question.id for question in outcome.interrupts]
         now = plain_end(outcome.status, questions, outcome.node, error)
-        self.compare(self._position, "the run comes to rest otherwise", before, now)
+        self.compare(self._position, "the run stops differently", before, now)

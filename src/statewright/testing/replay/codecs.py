@@ -24,8 +24,8 @@ _PREFIX: Final = "statewright.replay."
 _RECORDS: Final = {
     "recording": records.Recording,
     "run": records.RecordedRun,
-    "found": records.Found,
-    "rest": records.RecordedRest,
+    "found": records.ExistingCheckpoint,
+    "rest": records.RecordedEnd,
     "step": records.RecordedStep,
     "state": records.RecordedState,
     "task": records.RecordedTask,
@@ -73,7 +73,7 @@ def _in_order(values: Iterable[Any]) -> list[Any]:
 
 def _encode_time_out(value: object) -> None:
     if value is not TIMED_OUT:
-        raise ValueError("a bare object() cannot be told from others")
+        raise ValueError("an object() is equal to no other object, so it cannot be restored")
 
 
 def _encode_command(command: Command[Any]) -> list[Any]:

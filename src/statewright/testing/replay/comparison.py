@@ -9,7 +9,7 @@ from statewright.checkpoint import NO_ARG
 from statewright.fingerprint import fingerprint
 from statewright.graph import NodeError, Send
 from statewright.testing.replay.forms import plain_error
-from statewright.testing.replay.records import Completed, Failed, ForParent, Interrupted, RecordedTask
+from statewright.testing.replay.records import Completed, Failed, ForParent, Interrupted, RecordedRun, RecordedTask
 
 
 def plain_task_record(task: RecordedTask) -> list[Any]:
@@ -18,7 +18,7 @@ def plain_task_record(task: RecordedTask) -> list[Any]:
 
 
 def plain_targets(targets: Iterable[Any]) -> list[Any]:
-    """Return nodes by name, for each is due once, then Sends in their order."""
+    """Return the names of nodes, sorted and without duplicates, then Sends in their order."""
     listed = list(targets)
     return [*sorted({target for target in listed if type(target) is str}), *(t for t in listed if type(t) is not str)]
 
@@ -30,7 +30,7 @@ def plain_writes(writes: Any) -> list[list[Any]]:
 
 
 def plain_outcome(outcome: Any) -> Any:
-    """Return a recorded outcome in words."""
+    """Return a recorded outcome as a list that begins with its kind."""
     if isinstance(outcome, Interrupted):
         return ["interrupts", *((question.kind, question.id, question.value) for question in outcome.interrupts)]
     if isinstance(outcome, Failed):
@@ -45,6 +45,14 @@ def plain_end(status: str, interrupts: Sequence[str], node: str | None, error: l
     """Return the parts of the end of a run that are not empty."""
     parts = {"status": status, "interrupts": list(interrupts), "node": node, "error": error and ": ".join(error)}
     return {name: value for name, value in parts.items() if value}
+
+
+def describe_end(recorded: RecordedRun) -> str:
+    """Return a clause about the end of a recorded run, for messages."""
+    end = recorded.rest
+    if end is None:
+        return "the run was abandoned"
+    return ": ".join((f"the run stopped, {end.status}", *(end.error or ())))
 
 
 def is_same(recorded: object, current: object) -> bool:

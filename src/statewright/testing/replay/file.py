@@ -1,7 +1,7 @@
 """Reading and writing the files of recordings.
 
 A file is a line of text with the number of the format, and a tree of records as a `Serde` writes it. Times are left
-out, those of timers included, and ids are replaced (`names`), so that two recordings of the same calls are equal.
+out, including those of timers, and ids are replaced (`names`), so that two recordings of the same calls are equal.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from statewright.runtime import CompiledGraph
 
 FORMAT: Final = 1
-"""The format that this version writes. It reads no other, because a recording is quickly made again."""
+"""The format that this version writes. It reads no other, because a test can be recorded again at any time."""
 _HEAD: Final = b"statewright replay "
 
 
 def write_recording(path: Path, recording: Recording, names: Names, serde: Serde) -> None:
     """Write a file atomically."""
-    named: Recording = serde.decode(names.data(serde.encode(recording, "recording")))
-    for call in named.calls:
+    renamed: Recording = serde.decode(names.data(serde.encode(recording, "recording")))
+    for call in renamed.calls:
         add_fingerprints(call)
     temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(_HEAD + str(FORMAT).encode() + b"\n" + serde.encode(named, "recording"))
+    temporary.write_bytes(_HEAD + str(FORMAT).encode() + b"\n" + serde.encode(renamed, "recording"))
     os.replace(temporary, path)
 
 

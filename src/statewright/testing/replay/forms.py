@@ -13,15 +13,23 @@ from statewright.runtime.core.program import Program
 from statewright.runtime.invocation.outcome import Outcome, Pause
 from statewright.serde.codecs import type_name
 from statewright.serde.serde import Serde
-from statewright.testing.replay.records import Completed, Failed, ForParent, Found, Interrupted, RecordedOutcome
+from statewright.testing.replay.records import (
+    Completed,
+    ExistingCheckpoint,
+    Failed,
+    ForParent,
+    Interrupted,
+    RecordedOutcome,
+)
 
 
 def recorded_outcome(outcome: Outcome) -> RecordedOutcome:
     """Return an outcome as a record."""
     if isinstance(outcome, TaskResult):
         writes: Any = outcome.writes
-        plain = cast(Any, writes) if isinstance(writes, dict) else [list(pair) for pair in writes]
-        return Completed(plain, list(outcome.targets), outcome.goto)
+        if not isinstance(writes, dict):
+            writes = [list(pair) for pair in writes]
+        return Completed(writes, list(outcome.targets), outcome.goto)
     if isinstance(outcome, Pause):
         return Interrupted(list(outcome.interrupts))
     error = outcome.error
@@ -30,10 +38,10 @@ def recorded_outcome(outcome: Outcome) -> RecordedOutcome:
     return Failed(error)
 
 
-def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> Found:
+def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckpoint:
     """Return a checkpoint as a record. Raises SerdeError for values that cannot be stored."""
     checkpoint = saved.checkpoint
-    record = Found(
+    record = ExistingCheckpoint(
         id=checkpoint.id,
         step=checkpoint.step,
         values=checkpoint.values,
@@ -49,7 +57,7 @@ def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> Found:
     return serde.decode(serde.encode(record, f"checkpoint {checkpoint.step}"))
 
 
-def restored_checkpoint(record: Found, serde: Serde) -> tuple[Checkpoint, Pending]:
+def restored_checkpoint(record: ExistingCheckpoint, serde: Serde) -> tuple[Checkpoint, Pending]:
     """Return the checkpoint of a record, and the saved results of its frontier."""
     frontier = tuple(made_task(task, "", -1) for task in record.frontier)
     held = (DeferredTask(made_task(task, "", -1), gather=gather, sender=sender) for task, gather, sender in record.held)

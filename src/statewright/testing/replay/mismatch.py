@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pprint import pformat
 from typing import Final
 
-SHORT: Final = 80
+MAX_LINE_LENGTH: Final = 80
 """Values of at most this many characters are printed on one line."""
 MAX_LINES: Final = 40
-"""Lines of a difference that are printed."""
+"""The maximum number of lines of a difference that are printed."""
 
 
 @dataclass(slots=True)
@@ -55,18 +55,22 @@ class ReplayMismatch(AssertionError):
         self.task = position.task
         """The node of the task, if a single task differs."""
         self.what = what
+        """The difference, as in "it has other targets"."""
         self.recorded = recorded
         self.came = came
-        super().__init__(f"{position}: {what}.\n{_comparison(recorded, came)}{f'{chr(10)}{hint}' if hint else ''}")
+        """The value of the replayed run."""
+        super().__init__(
+            f"{position}: {what}.\n{_format_comparison(recorded, came)}{f'{chr(10)}{hint}' if hint else ''}"
+        )
 
 
-def _comparison(recorded: object, came: object) -> str:
+def _format_comparison(recorded: object, replayed: object) -> str:
     """Return both values, one under the other; line by line if they are long."""
-    before, after = (value if isinstance(value, str) else repr(value) for value in (recorded, came))
-    is_text = isinstance(recorded, str) or isinstance(came, str)
-    if is_text or (len(before) <= SHORT and len(after) <= SHORT):
-        return f"  recorded: {before}\n  came:     {after}"
-    old, new = pformat(recorded, width=100).splitlines(), pformat(came, width=100).splitlines()
-    lines = list(difflib.unified_diff(old, new, "recorded", "came", n=2, lineterm=""))
+    before, after = (value if isinstance(value, str) else repr(value) for value in (recorded, replayed))
+    is_text = isinstance(recorded, str) or isinstance(replayed, str)
+    if is_text or (len(before) <= MAX_LINE_LENGTH and len(after) <= MAX_LINE_LENGTH):
+        return f"  recorded: {before}\n  replayed: {after}"
+    old, new = pformat(recorded, width=100).splitlines(), pformat(replayed, width=100).splitlines()
+    lines = list(difflib.unified_diff(old, new, "recorded", "replayed", n=2, lineterm=""))
     more = [f"... {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
     return "\n".join(f"  {line}" for line in (*lines[:MAX_LINES], *more))

@@ -1,4 +1,4 @@
-"""Deterministic ids: the ids of a run are replaced by ids that depend on the recording alone.
+"""Deterministic ids: the random ids of runs are replaced by ids that depend on the recording alone.
 
 Ids of commits, tasks, interrupts and messages derive from random ids, so they differ from run to run. A file contains
 the ids that would result if call 1 were the run `run-1` and its commits were numbered. `replay` derives the same ids,
@@ -36,14 +36,14 @@ class Names:
         self._add(checkpoint_id, commit_name(run_name(number), self.text(namespace), step))
 
     def add_existing(self, existing_id: str, *path: object) -> None:
-        """Name an id that no recorded run has made after the path on which it was met."""
+        """Name the id of an existing checkpoint or task after its path in the recording."""
         self._add(existing_id, digest("found", *path))
 
     def add_task(self, task: Task) -> None:
         self._add(task.id, task_id(self._origin(task.origin), task.position))
 
     def add_interrupt(self, interrupt_id: str, asking_task: str) -> None:
-        """Name an interrupt as the next one of a task, unless it has a name: interrupts of subgraphs propagate."""
+        """Name an interrupt as the next one of its task. One that has a name is that of a subgraph, passed on."""
         if interrupt_id not in self._names:
             task_name = self.text(asking_task)
             self._add(interrupt_id, digest("question", task_name, self._questions[task_name]))

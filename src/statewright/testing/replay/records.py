@@ -1,6 +1,6 @@
 """The records of a recording: a tree of calls, their supersteps, the tasks of these, and the subgraphs that tasks call.
 
-The names of fields are part of the file format.
+The names of fields are part of the file format; those of classes are not (see `codecs`).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class RecordedStep:
 
 
 @dataclass(slots=True)
-class RecordedRest:
+class RecordedEnd:
     """The end of a run."""
 
     status: str
@@ -112,8 +112,8 @@ class RecordedRest:
 
 
 @dataclass(slots=True)
-class Found:
-    """An existing checkpoint on the thread that no recorded run had made."""
+class ExistingCheckpoint:
+    """A checkpoint that was on the thread before, and was made by no recorded run."""
 
     id: str
     step: int
@@ -153,9 +153,9 @@ class RecordedRun:
     parent_task: str | None = None
     head: str | None = None
     """The checkpoint that it continued from, or would have without fresh input."""
-    found: list[Found] = field(default_factory=list[Found])
+    found: list[ExistingCheckpoint] = field(default_factory=list[ExistingCheckpoint])
     steps: list[RecordedStep] = field(default_factory=list[RecordedStep])
-    rest: RecordedRest | None = None
+    rest: RecordedEnd | None = None
     """None if it was abandoned, as a stream that is not read to its end."""
 
 

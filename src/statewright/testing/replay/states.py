@@ -57,7 +57,9 @@ class StateFingerprints:
 
     def _item(self, item: Any) -> str:
         entry = self._by_item.get(id(item))
-        if entry is None or entry[0] is not item:  # an id is reused once its object is gone, so the object is held
+        if (
+            entry is None or entry[0] is not item
+        ):  # an id is reused after its object is freed, so the entry also holds the object
             entry = self._by_item[id(item)] = (item, fingerprint(item))
         return entry[1]
 

@@ -29,7 +29,7 @@ class ServiceClock(FakeClock):
     """A clock that advances in jumps, each to a time at which something is due."""
 
     requests = 0
-    """The number of requested calls, without those of housekeeping."""
+    """The number of requested calls, housekeeping excluded."""
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
         alarm = super().call_later(seconds, callback)
@@ -37,14 +37,14 @@ class ServiceClock(FakeClock):
             self.requests += 1
         return alarm
 
-    def awaited(self) -> list[datetime]:
-        """Return the sorted times of the calls that stand for waits."""
+    def wait_times(self) -> list[datetime]:
+        """Return the times that runs wait for, sorted."""
         with self._lock:
             alarms = [alarm for alarm in self._alarms if alarm.callback is not None and not _is_housekeeping(alarm)]
         return [self._instant_of(due) for due in sorted(alarm.due for alarm in alarms)]
 
     def _instant_of(self, seconds: float) -> datetime:
-        """Return the first whole microsecond that is at least so many seconds after the start."""
+        """Return the first time, in whole microseconds, that is at least this many seconds after the start."""
         span = timedelta(seconds=seconds)
         while span.total_seconds() < seconds:
             span += _INSTANT
@@ -52,9 +52,9 @@ class ServiceClock(FakeClock):
 
     def jump_to(self, instant: datetime) -> None:
         """Set the time, and make the calls that are due then. An earlier time is ignored."""
-        self._passed = max(self._passed, (instant - self._start).total_seconds())
-        while self.now() < instant:  # a float of seconds may fall short of the time
-            self._passed = max(self._passed + _INSTANT.total_seconds(), nextafter(self._passed, inf))
+        self._elapsed = max(self._elapsed, (instant - self._start).total_seconds())
+        while self.now() < instant:  # the sum of floats may fall short of the time
+            self._elapsed = max(self._elapsed + _INSTANT.total_seconds(), nextafter(self._elapsed, inf))
         for alarm in self._due():
             alarm.ring()
 
@@ -62,7 +62,7 @@ class ServiceClock(FakeClock):
         """Remove and return the alarms that are due now, in order; calls requested by their callbacks come later."""
         due: list[Alarm] = []
         with self._lock:
-            while self._alarms and self._alarms[0].due <= self._passed:
+            while self._alarms and self._alarms[0].due <= self._elapsed:
                 due.append(heapq.heappop(self._alarms))
         return due
 

@@ -20,9 +20,9 @@ from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedS
 
 PATIENCE: Final = 60.0
 """Real seconds after which a service that does not become idle is an error."""
-LONGEST_FLIGHT: Final = 15.0
+DELIVERY_SECONDS: Final = 15.0
 """Real seconds to wait for deliveries to webhooks."""
-MOMENT: Final = 0.1
+QUIET_SECONDS: Final = 0.1
 """Real seconds without activity after which a waiting node is assumed to wait for the clock."""
 _POLL_SECONDS: Final = 0.0005
 
@@ -48,30 +48,30 @@ class IdleDetector:
 
     async def settle(self) -> None:
         """Wait until the service is idle. Raises TimeoutError if that takes too long."""
-        begun = asyncio.get_running_loop().time()
+        started_at = asyncio.get_running_loop().time()
         while True:
             writes = self._ledger.writes
-            passed = asyncio.get_running_loop().time() - begun
-            await self._turn(self._patience - passed)
-            if self._ledger.writes == writes and await self._is_idle(passed):
+            elapsed = asyncio.get_running_loop().time() - started_at
+            await self._run_once(self._patience - elapsed)
+            if self._ledger.writes == writes and await self._is_idle(elapsed):
                 return
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _turn(self, seconds: float) -> None:
+    async def _run_once(self, seconds: float) -> None:
         """Let the worker and every background task look for work once."""
-        worker, parts = self._service.worker, self._service.watched
-        look, mark = self._ledger.looks, parts.mark()
+        worker, background = self._service.worker, self._service.watched
+        claim_number, mark = self._ledger.claims, background.mark()
         until = asyncio.get_running_loop().time() + seconds
         self._service.ring()
-        while self._ledger.last_empty_look <= look or not parts.swept_since(mark):
-            if worker is not None and worker.is_full and parts.swept_since(mark):
+        while self._ledger.last_empty_claim <= claim_number or not background.swept_since(mark):
+            if worker is not None and worker.is_full and background.swept_since(mark):
                 return
             if asyncio.get_running_loop().time() > until:
                 raise TimeoutError(await self._timeout_message())
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _timeout_message(self) -> str:
-        runs = await self._at_work()
+        runs = await self._list_claimed()
         nodes = [f"{task.node!r} of {task.run_id}" for task in self._tasks.of(runs)]
         at_work = ", ".join(nodes or runs) or "nothing known"
         return (
@@ -79,14 +79,14 @@ class IdleDetector:
             f"Replace nodes in the test that never end, or that wait for something outside of it."
         )
 
-    async def _at_work(self) -> list[str]:
+    async def _list_claimed(self) -> list[str]:
         runs: Sequence[Run] = await aresolve(self._ledger.find(Run, [Condition("claim", "!=", None)]))
         return [run.id for run in runs]
 
-    async def _is_idle(self, passed: float) -> bool:
-        if passed < LONGEST_FLIGHT and await aresolve(self._ledger.count(Delivery, _IN_FLIGHT)):
+    async def _is_idle(self, elapsed: float) -> bool:
+        if elapsed < DELIVERY_SECONDS and await aresolve(self._ledger.count(Delivery, _IN_FLIGHT)):
             return False
-        runs, worker = await self._at_work(), self._service.worker
+        runs, worker = await self._list_claimed(), self._service.worker
         if not runs:
             return worker is None or worker.at_work == 0
         return self._waits_for_clock(runs) or self._is_quiet()
@@ -95,7 +95,7 @@ class IdleDetector:
         """Return whether all running nodes wait for another attempt, and the clock has their alarms."""
         tasks = self._tasks.of(run_ids)
         now = self._clock.monotonic()
-        if {task.run_id for task in tasks} != set(run_ids) or len(self._clock.awaited()) < len(tasks):
+        if {task.run_id for task in tasks} != set(run_ids) or len(self._clock.wait_times()) < len(tasks):
             return False
         return all(task.until is not None and task.until > now for task in tasks)
 
@@ -105,7 +105,7 @@ class IdleDetector:
         now = asyncio.get_running_loop().time()
         if activity != self._activity:
             self._activity, self._active_at = activity, now
-        return now - self._active_at > MOMENT and bool(self._clock.awaited())
+        return now - self._active_at > QUIET_SECONDS and bool(self._clock.wait_times())
 
     async def next_instant(self) -> datetime | None:
         """Return when the next timer, schedule, delivery or other wait is due; None if nothing waits for the clock."""
@@ -114,7 +114,7 @@ class IdleDetector:
             *await self._first(Run, "due_at", [Condition("claim", "=", None)], now),
             *await self._first(Schedule, "next_at", where(paused=False), now),
             *await self._first(Delivery, "due_at", where(status="pending"), now),
-            *(instant for instant in self._clock.awaited() if instant > now),
+            *(instant for instant in self._clock.wait_times() if instant > now),
         ]
         return min(due, default=None)
 

@@ -1,4 +1,4 @@
-"""HTTP without a socket: transports of clients to an application in the same process, streams included."""
+"""HTTP without a socket: a transport for clients of an application in the same process, streams included."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Exchange:
     """One request to an application, and its response as it arrives."""
 
     def __init__(self, app: App, request: httpx.Request, body: bytes) -> None:
-        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
         self._head: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._left = asyncio.Event()
+        self._disconnected = asyncio.Event()
         self._body: bytes | None = body
         self._task = asyncio.ensure_future(self._serve(app, _scope(request)))
 
@@ -32,36 +32,36 @@ class Exchange:
             if not self._head.done():
                 self._head.set_exception(error)
         finally:
-            self._pieces.put_nowait(b"")
+            self._chunks.put_nowait(b"")
 
     async def _receive(self) -> dict[str, Any]:
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        await self._left.wait()
+        await self._disconnected.wait()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self._head.set_result(message)
         elif message.get("body"):
-            self._pieces.put_nowait(message["body"])
+            self._chunks.put_nowait(message["body"])
 
     async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
         """Wait for status and headers, and return them."""
         head = await self._head
         return head["status"], list(head["headers"])
 
-    async def next_piece(self) -> bytes:
-        """Return the next piece of the body; no bytes at the end."""
-        piece = await self._pieces.get()
-        if not piece:
-            self._pieces.put_nowait(b"")  # further calls return the end again
-        return piece
+    async def next_chunk(self) -> bytes:
+        """Return the next chunk of the body; empty at the end."""
+        chunk = await self._chunks.get()
+        if not chunk:
+            self._chunks.put_nowait(b"")  # further calls return the end again
+        return chunk
 
     async def aclose(self) -> None:
-        """Disconnect."""
-        self._left.set()
+        """Disconnect from the application, and stop it."""
+        self._disconnected.set()
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
@@ -94,13 +94,13 @@ class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         status, headers, exchange = self._thread.submit(self._exchange(request, request.read())).result()
-        return httpx.Response(status, headers=headers, stream=_Pieces(exchange, self._thread))
+        return httpx.Response(status, headers=headers, stream=_Chunks(exchange, self._thread))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = await request.aread()
         response = asyncio.wrap_future(self._thread.submit(self._exchange(request, body)))
         status, headers, exchange = await response
-        return httpx.Response(status, headers=headers, stream=_AsyncPieces(exchange, self._thread))
+        return httpx.Response(status, headers=headers, stream=_AsyncChunks(exchange, self._thread))
 
     async def _exchange(self, request: httpx.Request, body: bytes) -> tuple[int, Any, Exchange]:
         exchange = Exchange(self._app, request, body)
@@ -110,27 +110,31 @@ class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
         return status, headers, exchange
 
 
-class _Pieces(httpx.SyncByteStream):
+class _Chunks(httpx.SyncByteStream):
+    """The body of a response, for a sync client."""
+
     def __init__(self, exchange: Exchange, thread: LoopThread) -> None:
         self._exchange = exchange
         self._thread = thread
 
     def __iter__(self) -> Iterator[bytes]:
-        while piece := self._thread.submit(self._exchange.next_piece()).result():
-            yield piece
+        while chunk := self._thread.submit(self._exchange.next_chunk()).result():
+            yield chunk
 
     def close(self) -> None:
         self._thread.submit(self._exchange.aclose()).result()
 
 
-class _AsyncPieces(httpx.AsyncByteStream):
+class _AsyncChunks(httpx.AsyncByteStream):
+    """The body of a response, for an async client."""
+
     def __init__(self, exchange: Exchange, thread: LoopThread) -> None:
         self._exchange = exchange
         self._thread = thread
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while piece := await asyncio.wrap_future(self._thread.submit(self._exchange.next_piece())):
-            yield piece
+        while chunk := await asyncio.wrap_future(self._thread.submit(self._exchange.next_chunk())):
+            yield chunk
 
     async def aclose(self) -> None:
         await asyncio.wrap_future(self._thread.submit(self._exchange.aclose()))

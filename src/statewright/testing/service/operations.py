@@ -44,18 +44,18 @@ class _Operation(Generic[P, T]):
         functools.update_wrapper(self, work)  # pyright: ignore[reportArgumentType]
 
     @overload
-    def __get__(self, at: None, owner: Any) -> Self: ...
+    def __get__(self, instance: None, owner: Any) -> Self: ...
     @overload
-    def __get__(self, at: Operations[Sync], owner: Any) -> Callable[P, T]: ...
+    def __get__(self, instance: Operations[Sync], owner: Any) -> Callable[P, T]: ...
     @overload
-    def __get__(self, at: Operations[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, at: Any, owner: Any) -> Any:
-        if at is None:
+    def __get__(self, instance: Operations[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:
             return self
 
         @functools.wraps(self._work)
         def method(*args: Any, **kwargs: Any) -> Any:
-            return at._call(self._work(at, *args, **kwargs))
+            return instance._call(self._work(instance, *args, **kwargs))
 
         return method
 
@@ -64,12 +64,12 @@ class Operations(Generic[F]):
     """Actions on a service, and views of its state."""
 
     def __init__(self, parts: ServiceParts) -> None:
-        self._core = parts
+        self._parts = parts
 
     @property
     def clock(self) -> Any:
         """The clock of the service: `now()` is its time. Move it with `advance`, so that the service keeps up."""
-        return self._core.clock
+        return self._parts.clock
 
     # -- runs
 
@@ -77,36 +77,36 @@ class Operations(Generic[F]):
     async def start(
         self,
         graph: str | None = None,
-        input: Any = None,  # noqa: A002  # its name in the whole API
+        input: Any = None,  # noqa: A002  # the name in the whole API
         **options: Unpack[StartOptions],
     ) -> Run:
-        """Start a run of a graph or definition, and return it once it can only continue as time passes."""
+        """Start a run of a graph or definition, and return it once nothing more happens without time passing."""
         request = StartRun(graph=graph, input={} if input is None else input, **options)
-        started = await self._core.service.start(WORKSPACE, request)
-        return await self._core.settled(started.run)
+        started = await self._parts.service.start(WORKSPACE, request)
+        return await self._parts.settled(started.run)
 
     @_Operation
     async def run(self, run: Run | str) -> Run:
         """Return the current record of a run."""
-        return await self._core.run(run)
+        return await self._parts.run(run)
 
     @_Operation
     async def run_to_rest(self, run: Run | str) -> Run:
         """Return the run once it has ended, is paused, or waits for input; time passes as far as needed."""
-        return await self._core.run_to_rest(run)
+        return await self._parts.run_to_rest(run)
 
     @_Operation
     async def signal(self, run: Run | str, type: str, payload: Any = None) -> Run:  # noqa: A002
         """Send a signal to a run, possibly before the run waits for it."""
-        await self._core.service.signal(WORKSPACE, id_of(run), type, {} if payload is None else payload)
-        return await self._core.settled(run)
+        await self._parts.service.signal(WORKSPACE, id_of(run), type, {} if payload is None else payload)
+        return await self._parts.settled(run)
 
     @_Operation
     async def answer(self, run: Run | str, value: Any) -> Run:
         """Answer the questions of a run: a map by their ids, or a value if there is a single question."""
-        questions = [wait.id for wait in await self._core.waits(run) if wait.kind == "question"]
-        await self._core.service.answer(WORKSPACE, id_of(run), _answers(questions, value))
-        return await self._core.settled(run)
+        questions = [wait.id for wait in await self._parts.waits(run) if wait.kind == "question"]
+        await self._parts.service.answer(WORKSPACE, id_of(run), _answers(questions, value))
+        return await self._parts.settled(run)
 
     @_Operation
     async def approve(self, run: Run | str, *, by: str | None = None) -> Run:
@@ -123,63 +123,63 @@ class Operations(Generic[F]):
         """Approve the pending approval of a run with other content."""
         return await self._decide(run, "edited", by, edited_content=content)
 
-    async def _decide(self, run: Run | str, decision: str, by: str | None, **more: Any) -> Run:
-        approval = await self._core.pending_approval(run)
-        await self._core.service.decide(WORKSPACE, approval.id, decision, decided_by=by, **more)
-        return await self._core.settled(run)
+    async def _decide(self, run: Run | str, decision: str, by: str | None, **content: Any) -> Run:
+        approval = await self._parts.pending_approval(run)
+        await self._parts.service.decide(WORKSPACE, approval.id, decision, decided_by=by, **content)
+        return await self._parts.settled(run)
 
     @_Operation
     async def cancel(self, run: Run | str, reason: str | None = None) -> Run:
         """Cancel a run."""
-        await self._core.service.cancel(WORKSPACE, id_of(run), reason)
-        return await self._core.settled(run)
+        await self._parts.service.cancel(WORKSPACE, id_of(run), reason)
+        return await self._parts.settled(run)
 
     @_Operation
     async def pause(self, run: Run | str) -> Run:
         """Pause a run after its current step."""
-        await self._core.service.pause(WORKSPACE, id_of(run))
-        return await self._core.settled(run)
+        await self._parts.service.pause(WORKSPACE, id_of(run))
+        return await self._parts.settled(run)
 
     @_Operation
     async def resume(self, run: Run | str) -> Run:
         """Resume a paused run."""
-        await self._core.service.resume(WORKSPACE, id_of(run))
-        return await self._core.settled(run)
+        await self._parts.service.resume(WORKSPACE, id_of(run))
+        return await self._parts.settled(run)
 
     @_Operation
     async def retry(self, run: Run | str) -> Run:
         """Retry a failed run from the step that failed."""
-        await self._core.service.retry(WORKSPACE, id_of(run))
-        return await self._core.settled(run)
+        await self._parts.service.retry(WORKSPACE, id_of(run))
+        return await self._parts.settled(run)
 
     @_Operation
     async def send_event(self, name: str, payload: Any = None, *, key: str | None = None) -> ReceivedEvent:
         """Send an event to the runs that wait for it and the graphs that it starts."""
-        sent = await self._core.service.send_event(WORKSPACE, name, {} if payload is None else payload, key=key)
-        await self._core.idle.settle()
+        sent = await self._parts.service.send_event(WORKSPACE, name, {} if payload is None else payload, key=key)
+        await self._parts.idle.settle()
         return sent
 
-    # -- looking
+    # -- views
 
     @_Operation
     async def steps(self, run: Run | str) -> Sequence[StepRun]:
         """Return the steps of a run."""
-        return await self._core.service.steps(WORKSPACE, id_of(run))
+        return await self._parts.service.steps(WORKSPACE, id_of(run))
 
     @_Operation
     async def state(self, run: Run | str) -> Mapping[str, Any]:
         """Return the state of a run."""
-        return await self._core.service.state(WORKSPACE, id_of(run))
+        return await self._parts.service.state(WORKSPACE, id_of(run))
 
     @_Operation
     async def events(self, run: Run | str) -> Sequence[RunEvent]:
         """Return all events of a run."""
-        return await self._core.service.events(WORKSPACE, id_of(run), limit=1_000_000)
+        return await self._parts.service.events(WORKSPACE, id_of(run), limit=1_000_000)
 
     @_Operation
     async def waits(self, run: Run | str) -> Sequence[Wait]:
         """Return the open waits of a run."""
-        return await self._core.waits(run)
+        return await self._parts.waits(run)
 
     # -- time
 
@@ -189,7 +189,7 @@ class Operations(Generic[F]):
 
         The other methods do this themselves. Raises TimeoutError, with the running nodes, if it takes too long.
         """
-        await self._core.idle.settle()
+        await self._parts.idle.settle()
 
     @_Operation
     async def skip_to_next_timer(self) -> datetime | None:
@@ -197,7 +197,7 @@ class Operations(Generic[F]):
 
         When this returns, all work that was due is done.
         """
-        return await self._core.skip()
+        return await self._parts.skip()
 
     @_Operation
     async def advance(self, by: Duration) -> None:
@@ -205,11 +205,11 @@ class Operations(Generic[F]):
         seconds = as_seconds(by)
         if seconds < 0:
             raise ValueError(f"Time cannot go back: {by!r}.")
-        await self._core.idle.advance_to(self._core.clock.now() + timedelta(seconds=seconds))
+        await self._parts.idle.advance_to(self._parts.clock.now() + timedelta(seconds=seconds))
 
 
 def _answers(questions: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return answers by the ids of questions; a plain value answers a single question."""
+    """Return answers by the ids of questions; a value that is no map of ids answers a single question."""
     if isinstance(value, Mapping):
         answers = dict(cast("Mapping[str, Any]", value))
         if answers and set(answers) <= set(questions):

@@ -30,7 +30,7 @@ URL: Final = "http://127.0.0.1:8123"
 
 
 class ServiceParts:
-    """A service and its test doubles. The coroutines run on the loop of `thread`."""
+    """A service with its test doubles. The coroutines run on the event loop of `thread`."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ServiceParts:
         """Start working."""
         await ensure_default_workspace(self._ledger, self.clock.now())
         await self.service.start_working()
-        # Nodes that still run at the end wait for the clock, which stands still, so they get no time to end.
+        # Nodes that are still running then wait for the clock, which stands still, so they get no time to finish.
         self._stack.push_async_callback(self.service.stop, 0.0)
         await self.idle.settle()
 
@@ -100,11 +100,10 @@ class ServiceParts:
             from statewright.client.transport import import_httpx
             from statewright.server import ServerSettings, create_app
 
-            import_httpx()
-            app = create_app(self.service, settings=ServerSettings(auth="none"))
-            # Imported here, because it needs the library that `import_httpx` asks for.
+            import_httpx()  # reports a missing library; the next import would raise ImportError
             from statewright.testing.service.in_process import InProcess
 
+            app = create_app(self.service, settings=ServerSettings(auth="none"))
             await self._stack.enter_async_context(app.router.lifespan_context(app))
             self._transport = InProcess(app, self.thread, self.idle.settle)
         return self._transport
@@ -159,7 +158,7 @@ class ServiceParts:
 
 
 def id_of(run: Run | str) -> str:
-    """Return the id of a run that is given by its record or its id."""
+    """Return the id of a run, passed as its record or as its id."""
     return run if isinstance(run, str) else run.id
 
 

@@ -32,8 +32,8 @@ class TestService(Operations[Sync]):
 
     Data is in memory, or in the SQLite file at `path`. Time begins at `start`, and passes only in `advance`,
     `skip_to_next_timer` and `run_to_rest`. `handlers` are called by task steps of definitions, `models` by llm steps,
-    and `tools` are available to these models. After `patience` real seconds a call raises TimeoutError, because some
-    work does not end. Further options go to `Service`: `store`, `instruments`, `logs`.
+    and `tools` are available to these models. A call raises TimeoutError if the service is not idle after
+    `patience` real seconds. Further options go to `Service`: `store`, `instruments`, `logs`.
     """
 
     __test__: ClassVar[bool] = False
@@ -70,47 +70,47 @@ class TestService(Operations[Sync]):
         )
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._core.thread.submit(work).result()
+        return self._parts.thread.submit(work).result()
 
     @functools.cached_property
     def client(self) -> Client:
         """A client of the HTTP API, without a socket. Its methods return once the service is idle."""
         from statewright.client import Client
 
-        return Client(URL, transport=self._call(self._core.transport()))
+        return Client(URL, transport=self._call(self._parts.transport()))
 
     def __enter__(self) -> Self:
-        self._core.thread.start()
-        self._call(self._core.open())
+        self._parts.thread.start()
+        self._call(self._parts.open())
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._call(self._core.close())
+            self._call(self._parts.close())
         finally:
-            self._core.release()
+            self._parts.release()
 
     async def __aenter__(self) -> AsyncTestService:
-        self._core.thread.start()
-        await asyncio.wrap_future(self._core.thread.submit(self._core.open()))
-        return AsyncTestService(self._core)
+        self._parts.thread.start()
+        await asyncio.wrap_future(self._parts.thread.submit(self._parts.open()))
+        return AsyncTestService(self._parts)
 
     async def __aexit__(self, *_: object) -> None:
         try:
-            await asyncio.wrap_future(self._core.thread.submit(self._core.close()))
+            await asyncio.wrap_future(self._parts.thread.submit(self._parts.close()))
         finally:
-            await asyncio.to_thread(self._core.release)
+            await asyncio.to_thread(self._parts.release)
 
 
 class AsyncTestService(Operations[Async]):
     """The result of `async with TestService(...)`: the same methods, awaited."""
 
     async def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wrap_future(self._core.thread.submit(work))
+        return await asyncio.wrap_future(self._parts.thread.submit(work))
 
     @functools.cached_property
     def client(self) -> AsyncClient:
         """A client of the HTTP API, without a socket. Its methods return once the service is idle."""
         from statewright.client import AsyncClient
 
-        return AsyncClient(URL, transport=self._core.thread.submit(self._core.transport()).result())
+        return AsyncClient(URL, transport=self._parts.thread.submit(self._parts.transport()).result())

@@ -26,9 +26,10 @@ class WatchedLedger:
         self.groups, self.events = ledger.groups, ledger.events
         self._lock = threading.Lock()
         self.writes = 0
-        self.looks = 0
-        """The number of claims."""
-        self.last_empty_look = 0
+        self.claims = 0
+        """The number of claims, which also numbers them."""
+        self.last_empty_claim = 0
+        """The number of the last claim that returned no run."""
 
     def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
         self.writes += 1
@@ -40,20 +41,20 @@ class WatchedLedger:
 
     def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
         with self._lock:
-            self.looks += 1
-            look = self.looks
+            self.claims += 1
+            number = self.claims
         runs = self._ledger.claim(worker_id, now, limit)
         if is_future(runs):
-            runs.add_done_callback(lambda answer: self._looked(look, answer.result()))
+            runs.add_done_callback(lambda answer: self._note_claim(number, answer.result()))
         else:
-            self._looked(look, runs)
+            self._note_claim(number, runs)
         return runs
 
-    def _looked(self, look: int, runs: Any) -> None:
+    def _note_claim(self, number: int, runs: Any) -> None:
         if runs:
             self.writes += 1
         else:
-            self.last_empty_look = max(self.last_empty_look, look)
+            self.last_empty_claim = max(self.last_empty_claim, number)
 
 
 @dataclass(slots=True)
@@ -115,13 +116,13 @@ class WatchedPart:
     """A background task that counts its sweeps."""
 
     part: BackgroundTask
-    begun: int = 0
+    started: int = 0
     ended: int = 0
     """The number of the last completed sweep."""
 
     async def sweep(self, now: datetime) -> datetime | None:
-        self.begun += 1
-        number = self.begun
+        self.started += 1
+        number = self.started
         try:
             return await self.part.sweep(now)
         finally:
@@ -140,12 +141,12 @@ class WatchedParts:
     parts: list[WatchedPart] = field(default_factory=list[WatchedPart])
 
     def mark(self) -> list[int]:
-        """Return the number of sweeps of each task."""
-        return [part.begun for part in self.parts]
+        """Return the number of started sweeps of each task."""
+        return [part.started for part in self.parts]
 
     def swept_since(self, mark: list[int]) -> bool:
-        """Return whether each task has begun and completed a sweep since the mark."""
-        return all(part.ended > begun for part, begun in zip(self.parts, mark, strict=True))
+        """Return whether each task has started and completed a sweep since the mark."""
+        return all(part.ended > started for part, started in zip(self.parts, mark, strict=True))
 
 
 class WatchedService(Service):

@@ -55,8 +55,7 @@ def retry_policy(retry: Retry) -> RetryPolicy | None:
 
 
 def should_retry(error: BaseException) -> bool:
-    """Return whether a step is retried after an error: not after invalid results, nor after errors of the run
-    itself."""
+    """Return whether a step is retried after an error: not if it is final, nor if the run itself failed."""
     if isinstance(error, StepFailed):
         return not error.is_final
     if isinstance(error, NodeTimeoutError):
@@ -64,17 +63,17 @@ def should_retry(error: BaseException) -> bool:
     return isinstance(error, Exception) and not isinstance(error, GraphError | RunError | StorageError | InternalError)
 
 
-# -- the graph as callers see it: plain input goes in, and the bare state comes out
+# -- the graph as callers see it: one map as input, and the state as one map as output
 
 
 class StepsProgram(Program):
-    """Reads and shows the state as one map instead of as channels."""
+    """A program whose state callers see as one map instead of as channels."""
 
     begins_with_state = False
 
     def __init__(self, graph: Graph, **options: Any) -> None:
         super().__init__(graph, **options)
-        self.reported = frozenset[str]()  # a parent graph receives the state, and never the channel of that name
+        self.reported = frozenset[str]()  # a parent graph receives the map, not the channels
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
         return state_of(values)
@@ -138,15 +137,15 @@ def compile_steps(
     """
     if not isinstance(definition, Definition):
         definition = read_definition(definition)
-    workshop = StepNodeFactory(handlers=handlers, models=models, tools=tools, checks=checks)
+    factory = StepNodeFactory(handlers=handlers, models=models, tools=tools, checks=checks)
     order = StepOrder(definition)
     builder = GraphBuilder(
         StepsState, input_schema=ANY_MAP, output_schema=ANY_MAP, name=definition.name, version=definition.version
     )
     for index, step in enumerate(definition.steps):
-        _add_step(builder, step, order, workshop.make_node(step, index, order))
-    if workshop.problems:
-        raise WorkflowError(workshop.problems, source=f"the workflow {definition.name!r}")
+        _add_step(builder, step, order, factory.make_node(step, index, order))
+    if factory.problems:
+        raise WorkflowError(factory.problems, source=f"the workflow {definition.name!r}")
     builder.add_edge(START, definition.steps[0].name)
     graph = builder.freeze(
         has_store=store is not None, interrupts=[*_as_sequence(interrupt_before), *_as_sequence(interrupt_after)]
@@ -165,13 +164,13 @@ def compile_steps(
 
 
 def _add_step(builder: GraphBuilder, step: Step, order: StepOrder, node: Callable[..., Any]) -> None:
-    """Add the node of a step. A result may name any other step; the edge holds the default."""
+    """Add the node of a step. The edge leads to its default successor; a result may name any other step."""
     builder.add_node(
         step.name,
         node,
         destinations=order.names,
-        inline=step.type
-        not in ("task", "llm"),  # these only read the state: a worker thread would cost more than they do
+        # Other steps only read the state, for which starting a worker thread would cost more than the work itself.
+        inline=step.type not in ("task", "llm"),
         retry_policy=retry_policy(step.retry) if step.type not in _CANNOT_FAIL else None,
         metadata={"step_type": step.type, "drawn": _list_arrows(step, order)},
     )
@@ -182,12 +181,12 @@ def _add_step(builder: GraphBuilder, step: Step, order: StepOrder, node: Callabl
 
 
 def _branch_function(step: ConditionStep) -> Callable[[Any], bool]:
-    """Return a function that reads the outcome of a condition from the state, for `update_state(as_node=...)`."""
+    """Return a function that reads the stored outcome of a condition, for `update_state(as_node=...)`."""
 
-    def way(values: Any) -> bool:
+    def outcome(values: Any) -> bool:
         return is_true(values["state"].get(result_key(step.name)))
 
-    return way
+    return outcome
 
 
 def _list_arrows(step: Step, order: StepOrder) -> list[tuple[str, str, str]]:

@@ -41,7 +41,7 @@ class StepContext:
         self.idempotency_key = idempotency_key
         """Equal for all attempts at the step; different when the run visits the step again."""
         self.attempt = attempt
-        """Counts from 1."""
+        """The number of the attempt, from 1."""
         self._input = workflow_input or {}
         self._state = workflow_state or {}
         self._config = config or {}
@@ -69,6 +69,9 @@ class StepContext:
 
 
 # -- waiting for an answer, a signal or an instant
+#
+# Each attempt at an answer has an interrupt of its own, keyed `<key>.<number>`: an interrupt is answered once, so after
+# an invalid answer the step opens the next one.
 
 AnswerCheck = Callable[[Any], str | None]
 """Returns why an answer is invalid; None for a valid one."""
@@ -125,7 +128,7 @@ def wait_for_answer(request: WaitRequest, key: str, runtime: Runtime[Any], check
 def find_open_key(keys: Sequence[str], runtime: Runtime[Any]) -> str:
     """Return the key under which the step is already waiting; the first key if it is not waiting yet."""
     scope = current_scope()
-    if scope is None or not scope.run.known_interrupts:  # nothing is waiting, which is nearly always the case
+    if scope is None or not scope.run.known_interrupts:  # no step is waiting, the usual case
         return keys[0]
     return next((key for key in keys if find_open_interrupt(key, runtime) is not None), keys[0])
 
@@ -153,7 +156,7 @@ def get_caller_run_id() -> str | None:
 
 
 class StepExecution:
-    """Everything that a step handler works with. Its maps are shared and must not be modified."""
+    """Input, state and runtime of one execution, for step handlers. The maps are shared and must not be modified."""
 
     __slots__ = ("_configurable", "_key", "input", "origin", "runtime", "state", "step", "visits")
 
@@ -169,7 +172,7 @@ class StepExecution:
 
     @property
     def number(self) -> int:
-        """The number of this visit of the run to the step, from 1."""
+        """The number of this visit to the step within the run, from 1."""
         return self.visits.get(self.step.name, 0) + 1
 
     @property
@@ -203,15 +206,15 @@ class StepExecution:
 
     @property
     def request_key(self) -> str:
-        """Distinguishes the interrupts of this attempt from those of others, so that each attempt asks again.
+        """The key of the interrupts of this attempt; each attempt has its own, and so asks again.
 
         A failed run that is retried restarts its attempt count; `retry` in the config counts the retries of the run.
         """
         if self._key is None:
-            again = self._configurable.get("retry", 0)
-            # An unsaved attempt is not counted after a restart, but the interrupt that it opened is still there.
+            run_retries = self._configurable.get("retry", 0)
+            # An unsaved attempt is not counted after a restart, but the interrupt that it opened still exists.
             attempts = range(self.runtime.execution_info.attempt, self.step.retry.max_attempts + 1)
-            self._key = find_open_key([f"{again}/{attempt}" for attempt in attempts], self.runtime)
+            self._key = find_open_key([f"{run_retries}/{attempt}" for attempt in attempts], self.runtime)
         return self._key
 
     def find_open_interrupt(self) -> Interrupt | None:

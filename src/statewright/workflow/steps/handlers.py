@@ -1,7 +1,7 @@
 """Registry of the functions that task steps call, by the names that definitions use.
 
-Definitions are untrusted, so a name reaches registered functions and functions of explicitly allowed modules only: no
-other text makes Python import something.
+Definitions are untrusted: a name refers to a registered function or to a function of an explicitly allowed module, and
+no other name causes an import.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Handlers:
     """Handlers by name, and the modules whose functions may be referenced as `module:function`."""
 
     def __init__(self, handlers: Mapping[str, Handler] | None = None, *, modules: Iterable[str] = ()) -> None:
-        """Register the given handlers. Raises InvalidConfig for an object that is not a function."""
+        """Register the handlers. Raises InvalidConfig for an object that is not a function."""
         self._by_name: dict[str, Handler] = {}
         self.modules = frozenset(modules)
         for name, function in (handlers or {}).items():
@@ -66,9 +66,9 @@ class Handlers:
 
     def allowing(self, *modules: str) -> Handlers:
         """Return a view of the same registry, later registrations included, that allows more modules."""
-        more = Handlers(modules=self.modules.union(modules))
-        more._by_name = self._by_name
-        return more
+        view = Handlers(modules=self.modules.union(modules))
+        view._by_name = self._by_name
+        return view
 
     def has(self, name: str) -> bool:
         """Return whether a function is registered under the name."""
@@ -96,11 +96,11 @@ class Handlers:
             raise UnknownHandler(
                 f"Module {module!r} cannot be imported: {type(error).__name__}: {error}.", self._list_names()
             ) from error
-        own = {name: value for name, value in names.items() if _is_own(name, value, module)}
-        if attribute not in own:
-            hint = suggestion(attribute, own, noun="Functions")
+        functions = {name: value for name, value in names.items() if _is_own(name, value, module)}
+        if attribute not in functions:
+            hint = suggestion(attribute, functions, noun="Functions")
             raise UnknownHandler(f"Module {module!r} defines no function {attribute!r} that takes a context.", hint)
-        return own[attribute]
+        return functions[attribute]
 
 
 registered: Final = Handlers()
@@ -112,11 +112,11 @@ def task_handler(name: str) -> Callable[[H], H]:
     return registered.task_handler(name)
 
 
-def as_handlers(given: Handlers | Mapping[str, Handler] | None) -> Handlers:
-    """Return the given handlers as a registry; the registry of `@task_handler` for None."""
-    if given is None:
+def as_handlers(handlers: Handlers | Mapping[str, Handler] | None) -> Handlers:
+    """Return handlers as a registry; the registry of `@task_handler` for None."""
+    if handlers is None:
         return registered
-    return given if isinstance(given, Handlers) else Handlers(given)
+    return handlers if isinstance(handlers, Handlers) else Handlers(handlers)
 
 
 def takes_step(function: Handler) -> bool:
@@ -146,6 +146,6 @@ def _is_own(name: str, value: object, module: str) -> bool:
 
 
 def _origin(function: Handler) -> tuple[str, str] | int:
-    """Return an identity of a function that survives a reload of its module."""
+    """Return a key of a function that is the same after a reload of its module."""
     name: str | None = getattr(function, "__qualname__", None)
     return (function.__module__, name) if name is not None and "<" not in name else id(function)

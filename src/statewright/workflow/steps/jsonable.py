@@ -13,21 +13,21 @@ from statewright.errors import InvalidUpdateError
 from statewright.jsonable import quoted, to_strict_jsonable
 
 
-def to_jsonable(value: Any, what: str) -> Any:
+def to_jsonable(value: Any, label: str) -> Any:
     """Convert a value to JSON, as a copy: dataclasses and models become maps, instants text, NaN and infinity null.
 
-    Raises InvalidUpdateError for a value that JSON cannot represent; `what` names the value in the message.
+    Raises InvalidUpdateError for a value that JSON cannot represent; `label` names the value in the message.
     """
     try:
         return to_strict_jsonable(value)
     except ValueError as error:
         raise InvalidUpdateError(
-            f"{what} cannot be written as JSON: {error}. Use text, numbers, booleans, lists and maps."
+            f"{label} cannot be written as JSON: {error}. Use text, numbers, booleans, lists and maps."
         ) from error
 
 
-def to_jsonable_map(value: Any, what: str) -> dict[str, Any]:
+def to_jsonable_map(value: Any, label: str) -> dict[str, Any]:
     """Convert a map to JSON, as a copy. Raises InvalidUpdateError for anything else."""
     if not isinstance(value, Mapping):
-        raise InvalidUpdateError(f"{what} is {quoted(value)} of type {type(value).__name__}. Use a map.")
-    return to_jsonable(cast("Mapping[str, Any]", value), what)
+        raise InvalidUpdateError(f"{label} is {quoted(value)} of type {type(value).__name__}. Use a map.")
+    return to_jsonable(cast("Mapping[str, Any]", value), label)

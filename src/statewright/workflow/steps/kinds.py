@@ -18,7 +18,7 @@ _MISSING: Any = object()
 
 
 def is_expression_true(expression: str, state: Mapping[str, Any]) -> bool:
-    """Return whether the value at a path of the state is true. A missing value is false."""
+    """Return whether the value at a path in the state is truthy. A missing value is not."""
     value: Any = state
     for part in expression.strip().split("."):
         value = _get_part(value, part)
@@ -37,10 +37,8 @@ def _get_part(value: Any, part: str) -> Any:
 
 
 def is_true(value: Any) -> bool:
-    """Return whether a value is truthy in JavaScript: null, false, 0, NaN and "" are not, empty lists and maps are."""
-    if isinstance(value, float) and value != value:
-        return False
-    return value not in (None, False, 0, "") if not isinstance(value, list | Mapping) else True
+    """Return whether JavaScript treats a value as true: all but null, false, 0, NaN and "", so even an empty list."""
+    return value == value and value not in (None, False, 0, "")  # NaN is not equal to itself
 
 
 # -- signals
@@ -71,13 +69,13 @@ def decision_key(step: str) -> str:
 
 
 class ApprovalStepHandler:
-    """Requests a decision, with an optional timeout."""
+    """Handler of approval steps: requests a decision, with an optional timeout."""
 
     def __init__(self, step: ApprovalStep) -> None:
         self._step = step
 
     def perform(self, execution: StepExecution) -> StepResult:
-        answer = execution.wait_for(self._request(execution), check_decision)
+        answer = execution.wait_for(self._make_request(execution), check_decision)
         if answer is None:
             raise StepFailed(
                 f"No decision on {self._step.content_key!r} was made in step {self._step.name!r} within "
@@ -87,7 +85,7 @@ class ApprovalStepHandler:
             )
         return self._make_result(answer)
 
-    def _request(self, execution: StepExecution) -> WaitRequest:
+    def _make_request(self, execution: StepExecution) -> WaitRequest:
         """Return the request for the decision. Raises StepFailed if the field is not in the state."""
         step, state = self._step, execution.state
         if step.content_key not in state:
@@ -139,23 +137,24 @@ def result_key(step: str) -> str:
 
 
 class ConditionStepHandler:
-    """Selects one of two steps, and stores the outcome in the state."""
+    """Handler of conditions: selects one of two steps, and stores the outcome in the state."""
 
     def __init__(self, step: ConditionStep) -> None:
         self._step = step
 
     def perform(self, execution: StepExecution) -> StepResult:
-        step, is_so = self._step, is_expression_true(self._step.expression, execution.state)
-        target = step.true_step if is_so else step.false_step
-        updates = {result_key(step.name): is_so, NEXT_STEP: target}
-        return StepResult(output={"result": is_so, "nextStep": target}, state_updates=updates)
+        step = self._step
+        outcome = is_expression_true(step.expression, execution.state)
+        target = step.true_step if outcome else step.false_step
+        updates = {result_key(step.name): outcome, NEXT_STEP: target}
+        return StepResult(output={"result": outcome, "nextStep": target}, state_updates=updates)
 
 
 # -- external events: the run waits for a signal, whose payload is merged into the state
 
 
 class ExternalEventStepHandler:
-    """Waits for a type of signal, with an optional timeout."""
+    """Handler of external events: waits for a type of signal, with an optional timeout."""
 
     def __init__(self, step: ExternalEventStep) -> None:
         self._step = step
@@ -182,7 +181,7 @@ class ExternalEventStepHandler:
 
 
 class TaskStepHandler:
-    """Calls a sync function."""
+    """Handler of tasks whose function is sync."""
 
     def __init__(self, step: TaskStep, handler: Handler) -> None:
         self._step = step
@@ -201,7 +200,7 @@ class TaskStepHandler:
 
 
 class AsyncTaskStepHandler(TaskStepHandler):
-    """Calls an async function."""
+    """Handler of tasks whose function is async."""
 
     async def perform(self, execution: StepExecution) -> StepResult:  # pyright: ignore[reportIncompatibleMethodOverride]
         interrupt = execution.find_open_interrupt()
@@ -210,14 +209,14 @@ class AsyncTaskStepHandler(TaskStepHandler):
         return _finish_or_wait(execution, await self._call_handler(execution))
 
 
-def _finish_or_wait(execution: StepExecution, answer: Any) -> StepResult:
-    """Return the result of a handler. Suspends the node if the handler asks to wait."""
-    result = read_result(answer, execution.step.name)
+def _finish_or_wait(execution: StepExecution, value: Any) -> StepResult:
+    """Return the result of a handler from its return value. Suspends the node if the handler asks to wait."""
+    result = read_result(value, execution.step.name)
     if result.status != "waiting":
         return result
-    stored = {"type": "task", "output": result.output, "stateUpdates": result.state_updates}
+    partial = {"type": "task", "output": result.output, "stateUpdates": result.state_updates}
     request = WaitRequest(
-        to_jsonable(stored, f"The result of step {execution.step.name!r}"),
+        to_jsonable(partial, f"The result of step {execution.step.name!r}"),
         signal=result.signal_type,
         is_timer=result.signal_type is None,
         until=result.wait_until,
@@ -233,17 +232,17 @@ def _resume(execution: StepExecution, interrupt: Interrupt) -> StepResult:
     return _merge_payload(interrupt.value, execution.wait_for(request, check_payload))
 
 
-def _merge_payload(stored: Any, payload: Any) -> StepResult:
-    """Merge the payload into the result that the handler returned before the wait."""
-    updates: dict[str, Any] = {**(stored["stateUpdates"] or {}), **(payload or {})}
-    return StepResult("completed", output=stored["output"] or payload or None, state_updates=updates)
+def _merge_payload(partial: Any, payload: Any) -> StepResult:
+    """Merge a payload into the partial result that the handler returned before the wait."""
+    updates: dict[str, Any] = {**(partial["stateUpdates"] or {}), **(payload or {})}
+    return StepResult("completed", output=partial["output"] or payload or None, state_updates=updates)
 
 
 # -- waits: no thread or connection is held meanwhile
 
 
 class WaitStepHandler:
-    """Waits for a duration or until an instant. An instant in the past resumes the run at once."""
+    """Handler of waits for a duration or until an instant. For an instant in the past, the run continues at once."""
 
     def __init__(self, step: WaitStep) -> None:
         delay = step.duration_ms / 1000 if step.duration_ms is not None else None

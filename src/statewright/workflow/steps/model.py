@@ -15,20 +15,20 @@ from pydantic.alias_generators import to_camel
 
 from statewright.problems import expects
 
-Whole = Annotated[int, Strict()]
+Integer = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
 Flag = Annotated[bool, Strict()]
 
 
 def _check_instant(value: Any) -> Any:
-    """Accept text only: a number could be seconds or milliseconds."""
+    """Reject numbers, which could be seconds or milliseconds."""
     if isinstance(value, str | datetime):
         return value
     raise ValueError
 
 
 Instant = Annotated[datetime, BeforeValidator(_check_instant), expects("an instant, written as 2026-01-31T09:00:00Z")]
-Milliseconds = Annotated[Whole, Field(ge=0)]
+Milliseconds = Annotated[Integer, Field(ge=0)]
 StepName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
@@ -43,18 +43,18 @@ class _StrictModel(BaseModel):
 class Retry(_StrictModel):
     """Retry settings of a step."""
 
-    max_attempts: Whole = Field(default=3, ge=1, le=20)
+    max_attempts: Integer = Field(default=3, ge=1, le=20)
     """Attempts in total, including the first one."""
-    backoff_ms: Whole = Field(default=1000, ge=100)
+    backoff_ms: Integer = Field(default=1000, ge=100)
     """Delay before the second attempt; jitter reduces it by up to 50 %."""
     backoff_multiplier: Number = Field(default=2.0, ge=1, le=10)
-    max_backoff_ms: Whole = Field(default=300_000, ge=100)
+    max_backoff_ms: Integer = Field(default=300_000, ge=100)
 
 
 class WaitRetry(Retry):
-    """Retry settings of a step that waits for a person or a signal: a timeout is not waited for repeatedly."""
+    """Retry settings of a step that waits for a person or a signal: by default it waits once, until its timeout."""
 
-    max_attempts: Whole = Field(default=1, ge=1, le=20)
+    max_attempts: Integer = Field(default=1, ge=1, le=20)
 
 
 class _Step(_StrictModel):
@@ -69,7 +69,7 @@ class _Step(_StrictModel):
 
 
 class TaskStep(_Step):
-    """Calls a registered handler function."""
+    """A step that calls a registered handler function."""
 
     type: Literal["task"]
     handler: str = Field(min_length=1)
@@ -103,7 +103,7 @@ class Guardrails(_StrictModel):
 
 
 class LlmStep(_Step):
-    """Calls a chat model."""
+    """A step that calls a chat model."""
 
     type: Literal["llm"]
     model: str = Field(min_length=1)
@@ -111,18 +111,18 @@ class LlmStep(_Step):
     system_prompt: str = ""
     messages: tuple[PromptMessage, ...] = Field(min_length=1)
     temperature: Number | None = Field(default=None, ge=0, le=2)
-    max_tokens: Whole | None = Field(default=None, ge=1)
+    max_tokens: Integer | None = Field(default=None, ge=1)
     response_format: Literal["json", "text"] = "text"
     output_schema: dict[str, Any] | None = None
     output_key: str | None = None
-    """The field of the state for the answer. Without it, text is stored under the step's name, and JSON is merged."""
+    """The state field for the answer. Without one, text is stored under the name of the step; JSON is merged."""
     tools: tuple[LlmTool, ...] = ()
     guardrails: Guardrails = Guardrails()
-    max_tool_rounds: Whole = Field(default=10, ge=1, le=20)
+    max_tool_rounds: Integer = Field(default=10, ge=1, le=20)
 
 
 class WaitStep(_Step):
-    """Waits for a duration or until an instant."""
+    """A step that waits for a duration or until an instant."""
 
     type: Literal["wait"]
     duration_ms: Milliseconds | None = None
@@ -130,17 +130,17 @@ class WaitStep(_Step):
 
 
 class ConditionStep(_Step):
-    """Selects one of two steps."""
+    """A step that selects one of two steps."""
 
     type: Literal["condition"]
     expression: str = Field(min_length=1)
-    """A dotted path into the state. Truthiness is that of JavaScript: an empty list or map is true."""
+    """A dotted path into the state, whose value is truthy as in JavaScript: an empty list or map is true."""
     true_step: StepName
     false_step: StepName
 
 
 class ExternalEventStep(_Step):
-    """Waits for an external signal, whose payload is merged into the state."""
+    """A step that waits for an external signal, whose payload is merged into the state."""
 
     type: Literal["external_event"]
     retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # it is frozen
@@ -149,7 +149,7 @@ class ExternalEventStep(_Step):
 
 
 class ApprovalStep(_Step):
-    """Asks a person to approve a field of the state."""
+    """A step that asks a person to approve a field of the state."""
 
     type: Literal["approval"]
     retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # it is frozen
@@ -176,9 +176,9 @@ class Definition(_StrictModel):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the content, independent of how it was formatted."""
-        written = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return hashlib.sha256(written.encode()).hexdigest()
+        """The SHA-256 of the content in hexadecimal, independent of the formatting of the document."""
+        text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def step(self, name: str) -> Step:
         """Return a step by its name. Raises KeyError."""

@@ -15,15 +15,15 @@ from statewright.workflow.steps.state import StepWrites
 
 
 class StepOrder:
-    """The order of the steps of a definition. A jump moves the position, and the order continues from there."""
+    """The order of the steps of a definition. After a jump, the order continues from the step that was jumped to."""
 
     def __init__(self, definition: Definition) -> None:
         self._steps = definition.steps
-        self._places = {step.name: index for index, step in enumerate(definition.steps)}
+        self._index_by_name = {step.name: index for index, step in enumerate(definition.steps)}
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._places)
+        return tuple(self._index_by_name)
 
     def default_next(self, step: Step) -> str:
         """Return the successor of a step whose result names none: its `next`, the end, or the following step."""
@@ -31,24 +31,24 @@ class StepOrder:
             return END
         if step.next is not None:
             return step.next
-        after = self._places[step.name] + 1
-        return self._steps[after].name if after < len(self._steps) else END
+        index = self._index_by_name[step.name] + 1
+        return self._steps[index].name if index < len(self._steps) else END
 
-    def resolve_next(self, step: Step, named: Any) -> str:
-        """Return the successor that a result names, or the default for None. Raises InvalidUpdateError if it is
-        unknown."""
-        if named is None:
+    def resolve_next(self, step: Step, name: Any) -> str:
+        """Return the successor that a result names, or the default for None. Raises InvalidUpdateError if there is no
+        step of this name."""
+        if name is None:
             return self.default_next(step)
-        if isinstance(named, str) and named in self._places:
-            return named
-        hint = suggestion(str(named), self._places, noun="Steps")
-        raise InvalidUpdateError(f"Step {step.name!r} returned {NEXT_STEP} {named!r}, which is not a step. {hint}")
+        if isinstance(name, str) and name in self._index_by_name:
+            return name
+        hint = suggestion(str(name), self._index_by_name, noun="Steps")
+        raise InvalidUpdateError(f"Step {step.name!r} returned {NEXT_STEP} {name!r}, which is not a step. {hint}")
 
     def iter_skipped(self, step: Step, target: str, visits: Mapping[str, int]) -> Iterator[str]:
         """Yield the steps that a jump forward skips and that have neither run nor been skipped before."""
-        index = self._places[step.name]
-        upto = self._places[target] if target != END else len(self._steps)
-        for skipped in self._steps[index + 1 : upto]:
+        index = self._index_by_name[step.name]
+        stop = self._index_by_name[target] if target != END else len(self._steps)
+        for skipped in self._steps[index + 1 : stop]:
             if skipped.name not in visits:
                 yield skipped.name
 
@@ -59,7 +59,7 @@ Values = Mapping[str, Any]
 
 
 class StepHandler(Protocol):
-    """Runs the steps of one kind. It does its own waiting, so its result is either completed or failed."""
+    """Performs the steps of one kind. It waits by itself, so its result is either completed or failed."""
 
     @property
     def perform(self) -> Callable[[StepExecution], StepResult | Coroutine[Any, Any, StepResult]]: ...
@@ -102,9 +102,9 @@ def make_command(execution: StepExecution, result: StepResult, order: StepOrder)
     target = order.resolve_next(step, updates.pop(NEXT_STEP, None))
     output = to_jsonable_map(result.output, f"output of step {step.name!r}") if result.output is not None else None
     skipped = list(order.iter_skipped(step, target, execution.visits))
-    # Reported last: the report of an attempt that then fails would stay in the log.
-    report = {"output": output or None, "skipped": skipped or None}
-    execution.report(**{name: value for name, value in report.items() if value is not None})
+    # Reported last, because a report would remain in the log if the attempt failed after it.
+    report = {"output": output, "skipped": skipped}
+    execution.report(**{name: value for name, value in report.items() if value})
     visits = {step.name: execution.number, **dict.fromkeys(skipped, 0)}
     return Command(update=StepWrites(updates, visits), goto=target)
 

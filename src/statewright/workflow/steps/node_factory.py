@@ -53,13 +53,13 @@ class StepNodeFactory:
         self._checks: Mapping[str, Check] = {**CHECKS, **(checks or {})}
 
     def make_node(self, step: Step, index: int, order: StepOrder) -> Node:
-        """Return the node of the step at index `place` of the definition."""
-        where = f"steps[{index}]"
+        """Return the node of the step at an index of the definition."""
+        path = f"steps[{index}]"
         match step:
             case TaskStep():
-                return self._make_task_node(step, where, order)
+                return self._make_task_node(step, path, order)
             case LlmStep():
-                return self._make_llm_node(step, where, order)
+                return self._make_llm_node(step, path, order)
             case WaitStep():
                 return StepNode(step, order, WaitStepHandler(step).perform)
             case ConditionStep():
@@ -71,11 +71,11 @@ class StepNodeFactory:
 
     # -- tasks
 
-    def _make_task_node(self, step: TaskStep, where: str, order: StepOrder) -> Node:
+    def _make_task_node(self, step: TaskStep, path: str, order: StepOrder) -> Node:
         try:
             handler = self._handlers.find(step.handler)
         except UnknownHandler as error:
-            self.problems.append(Problem(f"{where}.handler", 0, 0, str(error), error.hint))
+            self.problems.append(Problem(f"{path}.handler", 0, 0, str(error), error.hint))
             return _placeholder_node
         if is_coroutine_function(handler):
             return AsyncStepNode(step, order, AsyncTaskStepHandler(step, handler).perform)
@@ -83,10 +83,10 @@ class StepNodeFactory:
 
     # -- models
 
-    def _make_llm_node(self, step: LlmStep, where: str, order: StepOrder) -> Node:
-        problems = [*self._unknown_models(step, where), *self._unknown_checks(step, where)]
+    def _make_llm_node(self, step: LlmStep, path: str, order: StepOrder) -> Node:
+        problems = [*self._check_models(step, path), *self._check_guardrails(step, path)]
         sources = [
-            self._find_tool_source(tool, step, f"{where}.tools[{index}]") for index, tool in enumerate(step.tools)
+            self._find_tool_source(tool, step, f"{path}.tools[{index}]") for index, tool in enumerate(step.tools)
         ]
         self.problems.extend(problems)
         resolved = [source for source in sources if source is not None]
@@ -95,33 +95,33 @@ class StepNodeFactory:
         handler = LlmStepHandler(step, order, self._models, resolved, OutputGuard(step, self._checks))
         return AsyncStepNode(step, order, handler.perform)
 
-    def _unknown_models(self, step: LlmStep, where: str) -> Iterator[Problem]:
-        """Report a step none of whose models is known. Unknown ones in a list of fallbacks are skipped at run time."""
+    def _check_models(self, step: LlmStep, path: str) -> Iterator[Problem]:
+        """Report a step without a known model. One is enough: a run reports an unknown model, and uses the next one."""
         if not any(self._models.has(name) for name in (step.model, *step.fallback_models)):
             hint = "Register it, or name its provider: provider:model."
-            yield Problem(f"{where}.model", 0, 0, f"The model {step.model!r} is unknown.", hint)
+            yield Problem(f"{path}.model", 0, 0, f"The model {step.model!r} is unknown.", hint)
 
-    def _unknown_checks(self, step: LlmStep, where: str) -> Iterator[Problem]:
+    def _check_guardrails(self, step: LlmStep, path: str) -> Iterator[Problem]:
         for index, name in enumerate(step.guardrails.post_checks):
             if name not in self._checks:
                 hint = suggestion(name, self._checks, noun="Checks")
-                yield Problem(f"{where}.guardrails.postChecks[{index}]", 0, 0, f"There is no check {name!r}.", hint)
+                yield Problem(f"{path}.guardrails.postChecks[{index}]", 0, 0, f"There is no check {name!r}.", hint)
 
-    def _find_tool_source(self, tool: LlmTool, step: LlmStep, where: str) -> ToolSource | None:
+    def _find_tool_source(self, tool: LlmTool, step: LlmStep, path: str) -> ToolSource | None:
         """Return the implementation of a tool; report a problem and return None if there is none."""
         if tool.name in self._tools:
-            return self._declare_tool(tool, where)
+            return self._declare_tool(tool, path)
         if self._handlers.has(tool.name):
             return HandlerToolSource(tool, self._handlers.find(tool.name), step)
         hint = suggestion(tool.name, [*self._tools, *self._handlers.names], noun="Tools and handlers")
-        self.problems.append(Problem(f"{where}.name", 0, 0, f"There is no tool {tool.name!r}.", hint))
+        self.problems.append(Problem(f"{path}.name", 0, 0, f"There is no tool {tool.name!r}.", hint))
         return None
 
-    def _declare_tool(self, tool: LlmTool, where: str) -> ToolSource | None:
+    def _declare_tool(self, tool: LlmTool, path: str) -> ToolSource | None:
         try:
             return DeclaredTool(tool, self._tools[tool.name])
         except (ToolError, InvalidConfig) as error:
-            self.problems.append(Problem(f"{where}.name", 0, 0, str(error)))
+            self.problems.append(Problem(f"{path}.name", 0, 0, str(error)))
             return None
 
 

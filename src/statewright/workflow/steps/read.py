@@ -1,4 +1,4 @@
-"""Parsing of definitions. All problems of one are reported together."""
+"""Parsing of definitions. All problems of a definition are reported together."""
 
 from __future__ import annotations
 
@@ -49,14 +49,8 @@ def _check_names(definition: Definition) -> Iterator[Problem]:
     counts = Counter(step.name for step in definition.steps)
     for index, step in enumerate(definition.steps):
         if step.name in RESERVED or any(separator in step.name for separator in _SEPARATORS):
-            message = f"A step cannot be called {step.name!r}."
-            yield Problem(
-                f"steps[{index}].name",
-                0,
-                0,
-                message,
-                "Choose a name without ':' and '|' that the engine does not reserve.",
-            )
+            hint = "Choose a name without ':' and '|' that the engine does not reserve."
+            yield Problem(f"steps[{index}].name", 0, 0, f"A step cannot be called {step.name!r}.", hint)
         if counts[step.name] > 1 and definition.step(step.name) is not step:
             yield Problem(f"steps[{index}].name", 0, 0, f"Another step is called {step.name!r} too.", "Rename one.")
 
@@ -87,9 +81,8 @@ def _check_waits(definition: Definition) -> Iterator[Problem]:
     for index, step in enumerate(definition.steps):
         if isinstance(step, WaitStep) and (step.duration_ms is None) == (step.until_timestamp is None):
             which = "neither" if step.duration_ms is None else "both"
-            yield Problem(
-                f"steps[{index}]", 0, 0, f"It has {which} of durationMs and untilTimestamp.", "Give one of them."
-            )
+            message = f"It has {which} of durationMs and untilTimestamp."
+            yield Problem(f"steps[{index}]", 0, 0, message, "Give one of them.")
         elif isinstance(step, WaitStep) and step.until_timestamp is not None and step.until_timestamp.tzinfo is None:
             yield Problem(
                 f"steps[{index}].untilTimestamp", 0, 0, "The instant has no time zone.", "Add one, e.g. Z for UTC."

@@ -1,7 +1,7 @@
 """Results and failures of steps.
 
-A result keeps two things apart: the output, which is stored with the step, and the updates, which alone reach the
-state. Updates are merged shallowly when the step has completed: a map replaces another one, and no key is ever removed.
+A result has an output, which is stored with the record of the step, and updates, which are merged into the state. The
+merge is shallow and happens when the step has completed: a map replaces a map, and no key is ever removed.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast, get_args
 
 from statewright.errors import InvalidUpdateError, RunError, suggestion
 
-USUAL_CODE: Final = "STEP_FAILED"
+DEFAULT_CODE: Final = "STEP_FAILED"
 
 
 class StepFailed(RunError):
@@ -31,7 +31,7 @@ class StepFailed(RunError):
         is_final: bool = False,
         retry_after: float | None = None,
     ) -> None:
-        self.code = code or USUAL_CODE
+        self.code = code or DEFAULT_CODE
         self.details = details
         """Machine-readable details, as JSON."""
         self.is_final = is_final
@@ -45,8 +45,8 @@ class StepFailed(RunError):
 
 NEXT_STEP: Final = "__nextStep"
 """The key of an update that names the next step. It never reaches the state."""
-StepEnd = Literal["completed", "failed", "waiting"]
-_ENDS: Final = ("completed", "failed", "waiting")
+StepStatus = Literal["completed", "failed", "waiting"]
+_STATUSES: Final = get_args(StepStatus)
 _KEYS: Final = {
     "status": "status",
     "output": "output",
@@ -70,7 +70,7 @@ class StepFailure:
 class StepResult:
     """The result that a handler returns."""
 
-    status: StepEnd = "completed"
+    status: StepStatus = "completed"
     output: Mapping[str, Any] | None = None
     state_updates: Mapping[str, Any] = field(default_factory=dict[str, Any])
     error: StepFailure | None = None
@@ -91,22 +91,22 @@ class StepResult:
         return self.state_updates.get(NEXT_STEP) if self.status == "completed" else None
 
 
-def read_result(answer: Any, step: str) -> StepResult:
+def read_result(value: Any, step: str) -> StepResult:
     """Convert the return value of a handler: a StepResult, a map with its keys in camel case, or None for completed.
 
     Raises InvalidUpdateError, which names the step, for anything else.
     """
-    if answer is None:
+    if value is None:
         return StepResult()
-    if isinstance(answer, Mapping):
-        answer = _from_map(cast("Mapping[str, Any]", answer), step)
-    if not isinstance(answer, StepResult):
+    if isinstance(value, Mapping):
+        value = _from_map(cast("Mapping[str, Any]", value), step)
+    if not isinstance(value, StepResult):
         raise InvalidUpdateError(
-            f"The handler of step {step!r} returned {answer!r} of type {type(answer).__name__}. Return a StepResult, "
+            f"The handler of step {step!r} returned {value!r} of type {type(value).__name__}. Return a StepResult, "
             f"a map with its keys, or None."
         )
-    _check(answer, step)
-    return answer
+    _check_result(value, step)
+    return value
 
 
 def _from_map(mapping: Mapping[str, Any], step: str) -> StepResult:
@@ -122,10 +122,10 @@ def _from_map(mapping: Mapping[str, Any], step: str) -> StepResult:
     return StepResult(**fields)
 
 
-def _check(result: StepResult, step: str) -> None:
-    """Raise InvalidUpdateError for a result that is well-typed but meaningless."""
-    if result.status not in _ENDS:
-        hint = suggestion(result.status, _ENDS, noun="Known")
+def _check_result(result: StepResult, step: str) -> None:
+    """Raise InvalidUpdateError for a result with an unknown status, fields that are not maps, or an invalid wait."""
+    if result.status not in _STATUSES:
+        hint = suggestion(result.status, _STATUSES, noun="Statuses")
         raise InvalidUpdateError(f"The result of step {step!r} has the status {result.status!r}. {hint}")
     maps = cast("tuple[object, object]", (result.output, result.state_updates))
     for name, value in zip(("output", "stateUpdates"), maps, strict=True):

@@ -44,7 +44,7 @@ class StepsState(TypedDict, total=False):
     visits: Annotated[dict[str, int], Visits()]
     """Number of visits by step; 0 for a skipped step."""
     origin: Annotated[str, Origin()]
-    """Identifies this pass through the steps; unique across all runs and threads."""
+    """Unique id of this pass through the steps, from which idempotency keys derive if the caller chose no run id."""
 
 
 CHANNELS: Final = ("input", "state", "visits", "origin")

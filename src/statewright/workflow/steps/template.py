@@ -1,8 +1,8 @@
 """Text templates over the input and state of a run: `{{input.name}}` and `{{state.name}}`.
 
-The rules are those of the JavaScript function that Stevora documents: a missing last name renders as an empty text, and
-a path through a value without names is left as written. Maps and lists render as JSON, where JavaScript would print
-nothing useful. Inserted values are not parsed again, so a value cannot refer to other values.
+The rules are those of a JavaScript template function: a missing last key renders as an empty text, and a placeholder
+whose path leads through a missing key or a scalar is left as written. Maps and lists render as JSON, where JavaScript
+would print nothing useful. Inserted values are not parsed again, so a value cannot refer to other values.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, cast
 
-_PLACE: Final = re.compile(r"\{\{([\w.]+)\}\}", re.ASCII)
+_PLACEHOLDER: Final = re.compile(r"\{\{([\w.]+)\}\}", re.ASCII)
 _INDEX: Final = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _MISSING: Final = object()
-_NO_WAY: Final = object()
+_BROKEN_PATH: Final = object()
 _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
 """JavaScript writes numbers between these limits without an exponent."""
 
@@ -25,23 +25,23 @@ def render(template: str, workflow_input: Any, workflow_state: Any) -> str:
     """Return the text with values filled in. Placeholders with an invalid path are left as written."""
     roots = {"input": workflow_input, "state": workflow_state}
 
-    def value(match: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         root, *path = match[1].split(".")
-        value_at_path = _follow_path(roots[root], path) if root in roots else _NO_WAY
-        return match[0] if value_at_path is _NO_WAY else to_text(value_at_path)
+        value = _follow_path(roots[root], path) if root in roots else _BROKEN_PATH
+        return match[0] if value is _BROKEN_PATH else to_text(value)
 
-    return _PLACE.sub(value, template)
+    return _PLACEHOLDER.sub(replace, template)
 
 
 def _follow_path(value: Any, path: list[str]) -> Any:
-    """Return the value at a path; `_MISSING` if the last name is missing, `_NO_WAY` if the path breaks off earlier."""
+    """Return the value at a path; `_MISSING` if only the last key is missing, `_BROKEN_PATH` if an earlier one is."""
     for part in path:
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value).get(part, _MISSING)
         elif isinstance(value, list):
             value = _get_item(cast("list[Any]", value), part)
         else:
-            return _NO_WAY
+            return _BROKEN_PATH
     return value
 
 

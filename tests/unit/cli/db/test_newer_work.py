@@ -23,7 +23,7 @@ from statewright.futures import resolve
 from statewright.ids import task_id
 from statewright.runs import RECORDS, Delete, Insert, Record, Schedule, Update, Worker, columns_of, where
 from statewright.storage.sqlite import SqliteCache, SqliteLedger, SqliteSaver, SqliteStore
-from statewright.testing.conformance.ledger.samples import bare, filled
+from statewright.testing.conformance.ledger.samples import full_record, minimal_record
 
 RECORDED = Path(__file__).parents[3] / "durability/recorded"
 WORK = [kind for kind in RECORDS if kind is not Worker]
@@ -44,7 +44,7 @@ def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
     with SqliteSaver(tmp_path / "runs.db", key=b"k" * 32) as saver:
         app(saver).invoke({}, thread_id="t")
         SqliteStore(saver.database).put(("a",), "b", {"c": 1})
-        SqliteLedger(saver.database).write([Insert(filled(kind, "1")) for kind in WORK])
+        SqliteLedger(saver.database).write([Insert(full_record(kind, "1")) for kind in WORK])
         back_up(saver)
         yield saver
 
@@ -131,7 +131,7 @@ def test_an_old_thread_is_detected_despite_a_newer_backup(saver: SqliteSaver) ->
 
 
 @pytest.mark.parametrize("kind", WORK, ids=lambda kind: kind.TABLE)
-@pytest.mark.parametrize("make", [filled, bare])
+@pytest.mark.parametrize("make", [full_record, minimal_record])
 def test_records_of_all_classes_are_detected(
     saver: SqliteSaver, kind: type[Record], make: Callable[[type[Record], str], Record]
 ) -> None:
@@ -146,7 +146,7 @@ def test_records_of_all_classes_are_detected(
 
 
 def test_a_change_without_a_time_is_detected(saver: SqliteSaver) -> None:
-    SqliteLedger(saver.database).write([Update(Schedule, filled(Schedule, "1").id, {"paused": False})])
+    SqliteLedger(saver.database).write([Update(Schedule, full_record(Schedule, "1").id, {"paused": False})])
     assert newer_work(saver) == "rows of schedules that are not in the backup, which ends at the same time"
 
 
@@ -179,7 +179,7 @@ def cache(saver: SqliteSaver) -> None:
 
 def register_worker(saver: SqliteSaver) -> None:
     now = datetime.now(UTC)
-    SqliteLedger(saver.database).write([Insert(replace(filled(Worker, "1"), started_at=now, until=now))])
+    SqliteLedger(saver.database).write([Insert(replace(full_record(Worker, "1"), started_at=now, until=now))])
 
 
 @pytest.mark.parametrize("write", [prune, delete, vacuum, cache, register_worker])
@@ -191,7 +191,7 @@ def test_housekeeping_is_not_work(saver: SqliteSaver, write: Callable[[SqliteSav
 def test_an_older_state_of_a_database_has_no_newer_work(saver: SqliteSaver) -> None:
     older = back_up(saver, "older.db")
     ledger = SqliteLedger(saver.database)
-    ledger.write([Delete(kind, where(id=filled(kind, "1").id)) for kind in WORK])
+    ledger.write([Delete(kind, where(id=full_record(kind, "1").id)) for kind in WORK])
     app(saver).invoke({}, thread_id="t")
     back_up(saver)
     assert find_newer_work(older, saver.database.path.with_name("backup.db")) is None

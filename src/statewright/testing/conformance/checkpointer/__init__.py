@@ -1,1 +1,1 @@
-"""Tests that every checkpointer passes."""
+"""The conformance suite for checkpointers, in groups of tests."""

@@ -13,29 +13,29 @@ from statewright.testing.conformance.checkpointer.samples import (
     LINE,
     CheckpointerSuite,
     commit_after,
-    held_lease,
+    get_lease,
     lease_request,
     load_head,
 )
 
 
 class LeaseTests(CheckpointerSuite):
-    """A thread has one holder, and what is written to it without its lease changes its epoch."""
+    """A thread has one holder, and a write without its lease changes its epoch."""
 
-    def test_a_thread_that_is_held_takes_no_other_owner(self) -> None:
+    def test_a_held_thread_cannot_be_claimed_by_another_owner(self) -> None:
         saver = self.make_saver()
         head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
         other = lease_request("second", claims=True)
-        refused = raises(ThreadBusy, lambda: resolve(saver.commit(commit_after(head, hold=other))))
-        assert refused.owner == "first"
+        error = raises(ThreadBusy, lambda: resolve(saver.commit(commit_after(head, hold=other))))
+        assert error.owner == "first"
         raises(ThreadBusy, lambda: resolve(saver.save_results(LINE, head, Pending(paused=True), hold=other)))
         raises(ThreadBusy, lambda: resolve(saver.renew("thread", other)))
         assert load_head(saver).id == head
         assert not load_head(saver).pending.paused
-        lease = held_lease(saver)
+        lease = get_lease(saver)
         assert lease.owner == "first"
 
-    def test_an_owner_goes_on_until_it_lets_go(self) -> None:
+    def test_an_owner_may_write_until_it_releases_the_thread(self) -> None:
         saver = self.make_saver()
         head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
         head = resolve(saver.commit(commit_after(head, hold=lease_request("first"))))
@@ -44,12 +44,12 @@ class LeaseTests(CheckpointerSuite):
         raises(LeaseLost, lambda: resolve(saver.commit(commit_after(head, hold=lease_request("first")))))
         resolve(saver.commit(commit_after(head, hold=lease_request("second", claims=True))))
 
-    def test_a_hold_that_has_lapsed_is_taken_over_with_a_higher_epoch(self) -> None:
+    def test_an_expired_lease_is_taken_over_with_a_higher_epoch(self) -> None:
         saver = self.make_saver()
         head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
-        before = held_lease(saver)
+        before = get_lease(saver)
         head = resolve(saver.commit(commit_after(head, hold=lease_request("second", after=61, claims=True))))
-        after = held_lease(saver)
+        after = get_lease(saver)
         assert (after.owner, after.epoch > before.epoch) == ("second", True)
         raises(
             LeaseLost, lambda: resolve(saver.save_results(LINE, head, Pending(), hold=lease_request("first", after=62)))
@@ -58,7 +58,7 @@ class LeaseTests(CheckpointerSuite):
 
     def test_a_claim_is_refused_if_anything_was_written_after_its_load(self) -> None:
         """Each write between a load and a claim changes the epoch, even if the head is the same."""
-        for write in (_claim_and_release, _answer_from_outside, _commit_and_release, _revive):
+        for write in (_claim_and_release, _save_without_lease, _commit_and_release, _write_after_expiry):
             self._check_that_a_claim_notices(write)
 
     def _check_that_a_claim_notices(self, write: Callable[[Checkpointer, CheckpointId], None]) -> None:
@@ -67,7 +67,7 @@ class LeaseTests(CheckpointerSuite):
         resolve(saver.renew("thread", lease_request("first", seconds=1)))
         loaded = load_head(saver)
         assert loaded.epoch is not None
-        assert loaded.lease == held_lease(saver)
+        assert loaded.lease == get_lease(saver)
         write(saver, head)
 
         claim = lease_request("second", after=3600, claims=True)._replace(expected_epoch=loaded.epoch)
@@ -78,9 +78,9 @@ class LeaseTests(CheckpointerSuite):
         assert (load_head(saver), load_head(saver).epoch) == (current, current.epoch), write
 
         resolve(saver.renew("thread", claim._replace(expected_epoch=current.epoch)))
-        assert held_lease(saver).owner == "second"
+        assert get_lease(saver).owner == "second"
 
-    def test_writes_of_the_holder_leave_the_epoch_until_it_lets_go(self) -> None:
+    def test_writes_of_the_holder_keep_the_epoch_until_it_releases_the_thread(self) -> None:
         saver = self.make_saver()
         head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
         epochs = [load_head(saver).epoch]
@@ -93,7 +93,7 @@ class LeaseTests(CheckpointerSuite):
         resolve(saver.renew("thread", lease_request("first", after=100, seconds=None)))
         assert load_head(saver).epoch not in epochs
 
-    def test_the_first_record_of_a_step_stays(self) -> None:
+    def test_the_first_journal_entry_of_a_step_wins(self) -> None:
         saver = self.make_saver()
         commit = commit_after(None)
         head, (task,) = resolve(saver.commit(commit)), commit.checkpoint.frontier
@@ -101,8 +101,8 @@ class LeaseTests(CheckpointerSuite):
         first = Pending(journal={key: JournalEntry("args", "receipt 1")})
         resolve(saver.save_results(LINE, head, first))
         again = Pending(journal={key: JournalEntry("args", "receipt 2")}, paused=True)
-        refused = raises(JournalConflict, lambda: resolve(saver.save_results(LINE, head, again)))
-        assert (refused.name, refused.ordinal) == ("charge", 0)
+        error = raises(JournalConflict, lambda: resolve(saver.save_results(LINE, head, again)))
+        assert (error.name, error.ordinal) == ("charge", 0)
         assert load_head(saver).pending.journal == first.journal
         assert not load_head(saver).pending.paused
         resolve(saver.save_results(LINE, head, Pending(journal={(task.id, "charge", 1): JournalEntry("args", "more")})))
@@ -123,7 +123,7 @@ class LeaseTests(CheckpointerSuite):
             discard_holder(gone)
             discard_holder(alive)
 
-    def test_a_holder_can_be_told_what_is_wanted_of_it(self) -> None:
+    def test_a_holder_learns_of_requests_when_it_renews_its_lease(self) -> None:
         saver = self.make_saver()
         assert resolve(saver.want("thread", "interrupt")) is None
         resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
@@ -143,7 +143,7 @@ def _claim_and_release(saver: Checkpointer, head: CheckpointId) -> None:
     resolve(saver.renew("thread", lease_request("other", after=10, seconds=None)))
 
 
-def _answer_from_outside(saver: Checkpointer, head: CheckpointId) -> None:
+def _save_without_lease(saver: Checkpointer, head: CheckpointId) -> None:
     resolve(saver.save_results(LINE, head, Pending(paused=True)))
 
 
@@ -152,6 +152,6 @@ def _commit_and_release(saver: Checkpointer, head: CheckpointId) -> None:
     resolve(saver.save_results(LINE, head, Pending(paused=True), hold=hold))
 
 
-def _revive(saver: Checkpointer, head: CheckpointId) -> None:
+def _write_after_expiry(saver: Checkpointer, head: CheckpointId) -> None:
     """Write as a holder that was suspended past its lease, before another owner has claimed the thread."""
     resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request("first", after=10)))

@@ -1,4 +1,4 @@
-"""Commits, leases and logs that the suites write to checkpointers, and what the suites derive from."""
+"""Commits, leases and logs that the suites write to checkpointers, and the base class of the suites."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def commit_after(
 def lease_request(
     owner: str, *, after: float = 0.0, seconds: float | None = 60.0, claims: bool = False
 ) -> LeaseRequest:
-    """Return a request written `after` so many seconds for a lease of `seconds`; None releases the thread."""
+    """Return a request, made `after` some seconds, for a lease of `seconds`; None releases the thread."""
     now = NOW + timedelta(seconds=after)
     return LeaseRequest(owner, now, None if seconds is None else now + timedelta(seconds=seconds), claims)
 
@@ -78,7 +78,7 @@ def load_head(saver: Checkpointer, thread_id: str = "thread", **options: Any) ->
     return saved
 
 
-def held_lease(saver: Checkpointer) -> Lease:
+def get_lease(saver: Checkpointer) -> Lease:
     """Return the lease on the thread; fail if there is none."""
     lease = resolve(saver.lease("thread"))
     assert lease is not None

@@ -24,7 +24,7 @@ from statewright.testing.conformance.checkpointer.samples import (
 class ThreadTests(CheckpointerSuite):
     """Lists are complete and ordered; branches, namespaces and threads are separate."""
 
-    def test_events_are_numbered_run_by_run_with_the_write_that_brings_them(self) -> None:
+    def test_events_are_numbered_by_run_and_written_with_their_commit(self) -> None:
         saver = self.make_saver()
         head = resolve(saver.commit(commit_after(None, log=log_entry("a", "a", "b"))))
         refused = commit_after("elsewhere", log=log_entry("a"))
@@ -39,7 +39,7 @@ class ThreadTests(CheckpointerSuite):
 
     # -- histories, branches, threads
 
-    def test_history_is_newest_first_and_can_be_cut(self) -> None:
+    def test_history_is_newest_first_and_can_be_limited(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 4)
         assert [saved.id for saved in resolve(saver.history("thread"))] == ids[::-1]
@@ -48,7 +48,7 @@ class ThreadTests(CheckpointerSuite):
         unknown = CheckpointId("nothing")
         raises(CheckpointNotFound, lambda: list(resolve(saver.history("thread", before=unknown))))
 
-    def test_a_limit_below_nothing_is_nothing(self) -> None:
+    def test_a_limit_of_zero_or_less_selects_nothing(self) -> None:
         saver = self.make_saver()
         logged = commit_after(None, log=Log("run", datetime.now(UTC), (("run_started", 0, None, None, None),)))
         resolve(saver.commit(logged))
@@ -58,7 +58,7 @@ class ThreadTests(CheckpointerSuite):
             assert list(resolve(saver.threads(limit=limit))) == []
             assert list(resolve(saver.events("thread", limit=limit))) == []
 
-    def test_an_id_in_other_letters_is_another_id(self) -> None:
+    def test_ids_are_compared_exactly(self) -> None:
         saver = self.make_saver()
         small, large = CheckpointId("ab" * 16), CheckpointId("AB" * 16)
         spaced = CheckpointId(" ".join(["ab"] * 16))
@@ -74,7 +74,7 @@ class ThreadTests(CheckpointerSuite):
             saved = load_head(saver, checkpoint_id=checkpoint_id)
             assert (saved.id, saved.checkpoint.values) == (checkpoint_id, {"n": n})
 
-    def test_values_that_are_stored_whole_leave_nothing_of_the_parent(self) -> None:
+    def test_a_commit_without_deltas_replaces_all_values_of_its_parent(self) -> None:
         saver = self.make_saver()
         first = commit_after(None)
         state = Checkpoint(first.checkpoint.id, 0, {"n": 0, "list": [1], "gone": 1}, (), reported=(("a", {"n": 1}),))
@@ -92,7 +92,7 @@ class ThreadTests(CheckpointerSuite):
             assert (load_head(saver).checkpoint.values, load_head(saver).checkpoint.reported) == (values, reported)
             parent = commit.checkpoint.id
 
-    def test_threads_are_found_by_what_their_ids_begin_with(self) -> None:
+    def test_threads_are_listed_by_a_prefix_of_their_ids(self) -> None:
         saver = self.make_saver()
         names = ["a", "a\x00", "a\x00b", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
         for name in names:
@@ -110,7 +110,7 @@ class ThreadTests(CheckpointerSuite):
         assert [saved.id for saved in resolve(saver.history("thread", branch="b"))] == [fork, ids[0]]
         assert list(resolve(saver.branches("thread"))) == ["b", "main"]
 
-    def test_namespaces_are_lines_of_their_own_and_are_dropped_with_those_inside(self) -> None:
+    def test_namespaces_have_their_own_history_and_are_deleted_with_nested_ones(self) -> None:
         saver = self.make_saver()
         (head,) = self.chain(saver, 1)
         for namespace in ("a:1", "a:1|b:2", "a:1:1", "a:10"):
@@ -122,7 +122,7 @@ class ThreadTests(CheckpointerSuite):
         assert load_head(saver, namespace="a:10")
         assert list(resolve(saver.namespaces("thread"))) == ["", "a:10"]
 
-    def test_a_namespace_is_dropped_on_one_branch_and_what_forked_from_it_there_stays_whole(self) -> None:
+    def test_a_namespace_is_deleted_on_one_branch_and_its_forks_stay_complete(self) -> None:
         saver = self.make_saver()
         (head,) = self.chain(saver, 1)
         call = LINE._replace(namespace="a:1")
@@ -134,7 +134,7 @@ class ThreadTests(CheckpointerSuite):
         assert (left.id, left.checkpoint.values) == (fork, {"n": 7})
         assert resolve(saver.history("thread", namespace="a:1", branch="b"))[0].id == fork
 
-    def test_what_is_committed_beside_is_saved_with_it_or_not_at_all(self) -> None:
+    def test_commits_in_one_transaction_are_saved_together_or_not_at_all(self) -> None:
         saver = self.make_saver()
         (head,) = self.chain(saver, 1)
         call = LINE._replace(namespace="a:1", branch="b")
@@ -149,7 +149,7 @@ class ThreadTests(CheckpointerSuite):
         beside = load_head(saver, namespace="a:1", branch="b")
         assert beside.checkpoint.values == {"n": 5}
 
-    def test_a_copied_thread_goes_its_own_way(self) -> None:
+    def test_a_copied_thread_is_independent(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 2)
         resolve(saver.copy_thread("thread", "copy"))
@@ -159,7 +159,7 @@ class ThreadTests(CheckpointerSuite):
         raises(CheckpointConflict, lambda: resolve(saver.copy_thread("thread", "copy")))
         raises(CheckpointNotFound, lambda: resolve(saver.copy_thread("nobody", "other")))
 
-    def test_a_deleted_thread_is_forgotten_and_another_one_is_not(self) -> None:
+    def test_deleting_a_thread_leaves_other_threads(self) -> None:
         saver = self.make_saver()
         self.chain(saver, 2)
         self.chain(saver, 1, BranchKey("other"))

@@ -34,7 +34,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         """Return a new, empty saver, bound to the default workspace."""
         raise NotImplementedError
 
-    def _two(self) -> tuple[WorkspaceCheckpointer, WorkspaceCheckpointer]:
+    def _two_workspaces(self) -> tuple[WorkspaceCheckpointer, WorkspaceCheckpointer]:
         """Return savers of two workspaces of the same data."""
         saver = self.make_saver()
         return saver.for_workspace("one"), saver.for_workspace("two")
@@ -55,7 +55,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         assert second.scope not in (first.scope, saver.scope)
         assert first.scope != self.make_saver().for_workspace("one").scope
 
-    def test_a_commit_that_nobody_has_waited_for_is_seen_by_savers_of_its_workspace(self) -> None:
+    def test_an_unawaited_commit_is_seen_by_savers_of_its_workspace(self) -> None:
         saver = self.make_saver()
         commit = commit_after(None)
         commit.overlaps = True
@@ -80,8 +80,8 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         for wrong in ("", None, 1):
             raises(InvalidConfig, lambda wrong=wrong: saver.for_workspace(wrong))
 
-    def test_checkpoints_are_those_of_the_own_workspace(self) -> None:
-        first, second = self._two()
+    def test_checkpoints_are_visible_in_their_workspace_only(self) -> None:
+        first, second = self._two_workspaces()
         ids, others = self.chain(first, 3), self.chain(second, 1)
         self.chain(second, 1, LINE._replace(branch="b"))
         self.chain(second, 1, LINE._replace(namespace="a:1"))
@@ -95,7 +95,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         raises(CheckpointNotFound, lambda: list(resolve(second.history("thread", before=ids[1]))))
 
     def test_nothing_is_added_to_a_thread_of_another_workspace(self) -> None:
-        first, second = self._two()
+        first, second = self._two_workspaces()
         (head,) = self.chain(first, 1)
         raises(CheckpointConflict, lambda: resolve(second.commit(commit_after(head))))
         raises(CheckpointNotFound, lambda: resolve(second.save_results(LINE, head, Pending(paused=True))))
@@ -105,8 +105,8 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         loaded = load_head(first)
         assert (loaded.id, loaded.pending.paused) == (head, False)
 
-    def test_threads_are_held_apart(self) -> None:
-        first, second = self._two()
+    def test_leases_are_separate_between_workspaces(self) -> None:
+        first, second = self._two_workspaces()
         resolve(first.commit(commit_after(None, hold=lease_request("first", claims=True))))
         assert resolve(second.lease("thread")) is None
         assert resolve(second.want("thread", "interrupt")) is None
@@ -121,16 +121,16 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         resolve(second.renew("thread", lease_request("second", seconds=None)))
         assert resolve(first.lease("thread")) is not None
 
-    def test_logs_are_kept_apart_also_of_runs_of_one_name(self) -> None:
-        first, second = self._two()
+    def test_logs_are_separate_between_workspaces_even_for_equal_run_ids(self) -> None:
+        first, second = self._two_workspaces()
         resolve(first.commit(commit_after(None, log=log_entry("a"))))
         head = resolve(second.commit(commit_after(None, log=log_entry("b"))))
         resolve(second.save_results(LINE, head, Pending(), log=log_entry("a")))
         assert [(event.run_id, event.seq) for event in resolve(first.events("thread"))] == [("a", 1)]
         assert [(event.run_id, event.seq) for event in resolve(second.events("thread"))] == [("b", 1), ("a", 1)]
 
-    def test_lists_have_the_threads_of_the_own_workspace(self) -> None:
-        first, second = self._two()
+    def test_threads_are_listed_by_workspace(self) -> None:
+        first, second = self._two_workspaces()
         for saver, names in ((first, "ab"), (second, "bc")):
             for name in names:
                 self.chain(saver, 1, BranchKey(f"thread-{name}"))
@@ -140,7 +140,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         assert _listed(first, prefix="thread-c") == []
 
     def test_pruning_spares_other_workspaces(self) -> None:
-        first, second = self._two()
+        first, second = self._two_workspaces()
         self.chain(first, 3)
         ids = self.chain(second, 3)
         for thread_id in ("thread", None):
@@ -151,7 +151,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         assert resolve(second.prune(PrunePolicy(keep_last=1), dry_run=True)).checkpoints == 2
 
     def test_a_thread_is_copied_within_its_workspace(self) -> None:
-        first, second = self._two()
+        first, second = self._two_workspaces()
         ids, others = self.chain(first, 2), self.chain(second, 1)
         self.chain(second, 1, BranchKey("only"))
         raises(CheckpointNotFound, lambda: resolve(first.copy_thread("only", "copy")))
@@ -159,11 +159,11 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         assert resolve(second.load("copy")) is None
         resolve(second.copy_thread("thread", "copy"))
         assert (load_head(first, "copy").id, load_head(second, "copy").id) == (ids[-1], others[-1])
-        refused = raises(CheckpointConflict, lambda: resolve(second.copy_thread("only", "copy")))
-        assert others[-1] in str(refused)
+        error = raises(CheckpointConflict, lambda: resolve(second.copy_thread("only", "copy")))
+        assert others[-1] in str(error)
 
     def test_a_thread_is_deleted_from_its_workspace(self) -> None:
-        first, second = self._two()
+        first, second = self._two_workspaces()
         self.chain(first, 2)
         ids = self.chain(second, 2)
         resolve(first.delete_thread("thread"))

@@ -13,14 +13,14 @@ from statewright.testing.conformance.checkpointer.samples import LINE, Checkpoin
 class WriteTests(CheckpointerSuite):
     """Commits follow the head; results are added to it."""
 
-    def test_nothing_is_there_at_first(self) -> None:
+    def test_a_new_saver_is_empty(self) -> None:
         saver = self.make_saver()
         assert resolve(saver.load("thread")) is None
         assert list(resolve(saver.history("thread"))) == []
         assert list(resolve(saver.branches("thread"))) == []
         assert list(resolve(saver.namespaces("thread"))) == []
 
-    def test_the_head_is_what_was_committed_last(self) -> None:
+    def test_the_head_is_the_last_commit(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 3)
         head = load_head(saver)
@@ -41,14 +41,14 @@ class WriteTests(CheckpointerSuite):
         assert load_head(saver).id == ids[1]
         assert [saved.id for saved in resolve(saver.history("thread"))] == [ids[1], ids[0]]
 
-    def test_of_many_commits_on_one_head_one_wins(self) -> None:
+    def test_one_of_several_commits_on_the_same_head_wins(self) -> None:
         saver = self.make_saver()
         (head,) = self.chain(saver, 1)
         lost = run_concurrently(8, lambda n: resolve(saver.commit(commit_after(head, n=n))))
         assert [type(error) for error in lost] == [CheckpointConflict] * 7
         assert len(list(resolve(saver.history("thread")))) == 2
 
-    def test_results_are_added_to_what_is_known(self) -> None:
+    def test_saved_results_are_merged(self) -> None:
         saver = self.make_saver()
         (head,) = self.chain(saver, 1)
         task = load_head(saver).checkpoint.frontier[0]
@@ -61,7 +61,7 @@ class WriteTests(CheckpointerSuite):
         assert (pending.open, pending.answers) == ((), {question.id: None})
         assert (pending.completed[task.id].writes, list(pending.completed[task.id].targets)) == ({"n": 1}, ["b"])
 
-    def test_everything_that_is_known_of_a_frontier_is_kept(self) -> None:
+    def test_all_parts_of_saved_results_are_kept(self) -> None:
         saver = self.make_saver()
         (head,) = self.chain(saver, 1)
         task = load_head(saver).checkpoint.frontier[0]
@@ -73,7 +73,7 @@ class WriteTests(CheckpointerSuite):
         assert (pending.attempts, pending.errors, pending.paused) == ({task.id: 2}, {task.id: "E: why"}, True)
         assert pending.journal == {(task.id, "step", 0): entry}
 
-    def test_a_journal_goes_with_the_commit_that_consumes_its_tasks_but_not_with_a_fork(self) -> None:
+    def test_a_journal_is_deleted_by_the_commit_that_consumes_its_tasks_but_not_by_a_fork(self) -> None:
         saver = self.make_saver()
         (head,) = self.chain(saver, 1)
         task = load_head(saver).checkpoint.frontier[0]
@@ -86,7 +86,7 @@ class WriteTests(CheckpointerSuite):
         saved = load_head(saver, checkpoint_id=head)
         assert saved.pending.journal == {}
 
-    def test_results_for_a_checkpoint_that_is_not_there_are_refused(self) -> None:
+    def test_results_for_a_missing_checkpoint_are_refused(self) -> None:
         saver = self.make_saver()
         self.chain(saver, 1)
         unknown = CheckpointId("nothing")

@@ -1,1 +1,1 @@
-"""Tests that every ledger passes."""
+"""The conformance suite for ledgers, in groups of tests."""

@@ -13,7 +13,7 @@ from statewright.testing.conformance.ledger.samples import NESTED, NOW, LedgerSu
 
 
 class ClaimTests(LedgerSuite):
-    """A due run is claimed once, when the runs before it and the limits permit it."""
+    """A due run is claimed once, as soon as the runs before it and the limits allow it."""
 
     def claimed(self, ledger: Ledger, limit: int = 10) -> list[str]:
         return [record.id for record in resolve(ledger.claim("worker", NOW, limit))]
@@ -21,36 +21,36 @@ class ClaimTests(LedgerSuite):
     def due(self, run_id: str, **values: Any) -> Run:
         return run(run_id, **{"due_at": NOW, **values})
 
-    def test_what_is_due_is_taken_the_longest_due_first(self) -> None:
+    def test_due_runs_are_claimed_in_the_order_of_their_due_times(self) -> None:
         ledger = self.ledger_of(
             self.due("r1"),
             self.due("r2", due_at=NOW - timedelta(seconds=2)),
             self.due("r3", due_at=NOW - timedelta(seconds=1)),
             self.due("r4", due_at=NOW + timedelta(microseconds=1)),
             self.due("r5", due_at=None),
-            self.due("r6", claim="somebody's"),
+            self.due("r6", claim="another worker"),
         )
         assert self.claimed(ledger, 2) == ["r2", "r3"]
         assert self.claimed(ledger) == ["r1"]
         assert self.claimed(ledger) == []
 
-    def test_what_is_taken_says_so(self) -> None:
+    def test_a_claimed_run_names_its_worker(self) -> None:
         before = self.due("r1", status=RunStatus.WAITING, version=3, metadata=NESTED)
         ledger = self.ledger_of(before, self.due("r2"))
-        taken = list(resolve(ledger.claim("worker", NOW, 2)))
-        assert taken == list(resolve(ledger.find(Run)))
-        assert replace(taken[0], claim=None) == replace(before, worker_id="worker", due_at=None, version=4)
-        assert None not in {record.claim for record in taken}
-        assert len({record.claim for record in taken}) == 2
-        write(ledger, Advance("r1", NOW, {"claim": None, "due_at": NOW}, (), where(claim=taken[0].claim)))
+        first, second = resolve(ledger.claim("worker", NOW, 2))
+        assert [first, second] == list(resolve(ledger.find(Run)))
+        assert replace(first, claim=None) == replace(before, worker_id="worker", due_at=None, version=4)
+        assert None not in (first.claim, second.claim)
+        assert first.claim != second.claim
+        write(ledger, Advance("r1", NOW, {"claim": None, "due_at": NOW}, (), where(claim=first.claim)))
         (again,) = resolve(ledger.claim("other", NOW, 1))
-        assert (again.id, again.worker_id, again.claim == taken[0].claim) == ("r1", "other", False)
+        assert (again.id, again.worker_id, again.claim == first.claim) == ("r1", "other", False)
 
-    def test_no_more_is_taken_than_asked_for(self) -> None:
+    def test_no_more_runs_are_claimed_than_the_limit(self) -> None:
         ledger = self.ledger_of(*(self.due(f"r{n}") for n in range(5)))
         assert [len(self.claimed(ledger, limit)) for limit in (0, 2, 1, 9)] == [0, 2, 1, 2]
 
-    def test_runs_of_a_thread_follow_each_other(self) -> None:
+    def test_runs_of_a_thread_are_claimed_one_after_another(self) -> None:
         ledger = self.ledger_of(
             *(self.due(f"r{n}", thread_id="t") for n in (1, 2, 3)),
             self.due("r0", thread_id="t", status=RunStatus.COMPLETED, due_at=None),
@@ -60,7 +60,7 @@ class ClaimTests(LedgerSuite):
         assert self.claimed(ledger) == ["r1", "r4", "r5"]
         self._check_that_r2_follows_r1(ledger)
 
-    def test_runs_of_a_queue_follow_each_other(self) -> None:
+    def test_runs_of_a_queue_are_claimed_one_after_another(self) -> None:
         ledger = self.ledger_of(
             *(self.due(f"r{n}", queue="q") for n in (1, 2, 3)),
             self.due("r0", queue="q", status=RunStatus.COMPLETED, due_at=None),
@@ -72,43 +72,44 @@ class ClaimTests(LedgerSuite):
         assert self.claimed(ledger) == ["r1", "r4", "r5", "r6", "r7"]
         self._check_that_r2_follows_r1(ledger)
 
-    def test_runs_begin_in_the_order_in_which_they_were_written(self) -> None:
-        for line in ({"thread_id": "t"}, {"queue": "q"}):
-            ledger = self.ledger_of(self.due("r2", **line))
-            write(ledger, Insert(self.due("r1", **line)))
-            write(ledger, Insert(self.due("r3", **line)), Update(Run, "r2", {"graph": "other"}))
+    def test_runs_of_a_thread_or_queue_start_in_the_order_in_which_they_were_written(self) -> None:
+        for group in ({"thread_id": "t"}, {"queue": "q"}):
+            ledger = self.ledger_of(self.due("r2", **group))
+            write(ledger, Insert(self.due("r1", **group)))
+            write(ledger, Insert(self.due("r3", **group)), Update(Run, "r2", {"graph": "other"}))
             for run_id in ("r2", "r1", "r3"):
                 assert self.claimed(ledger) == [run_id]
                 write(ledger, Update(Run, run_id, {"status": RunStatus.COMPLETED, "claim": None}))
 
-    def test_who_has_begun_goes_on_before_who_has_not(self) -> None:
-        for line in ({"thread_id": "t"}, {"queue": "q"}):
-            ledger = self.ledger_of(self.due("r1", **line), self.due("r2", **line))
+    def test_a_started_run_comes_before_a_pending_one(self) -> None:
+        for group in ({"thread_id": "t"}, {"queue": "q"}):
+            ledger = self.ledger_of(self.due("r1", **group), self.due("r2", **group))
             for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED):
-                begun = {"status": status, "claim": None, "due_at": None}
-                write(ledger, Update(Run, "r2", begun))
+                write(ledger, Update(Run, "r2", {"status": status, "claim": None, "due_at": None}))
                 assert self.claimed(ledger) == []
                 write(ledger, Update(Run, "r2", {"due_at": NOW}))
                 assert self.claimed(ledger) == ["r2"]
                 assert self.claimed(ledger) == []
 
-    def test_who_is_at_work_keeps_off_whoever_was_written_or_has_begun_before(self) -> None:
-        for line in ({"thread_id": "t"}, {"queue": "q"}):
-            ledger = self.ledger_of(self.due("r1", status=RunStatus.WAITING, **line), self.due("r2", claim="c", **line))
+    def test_a_claimed_run_blocks_its_thread_and_queue(self) -> None:
+        for group in ({"thread_id": "t"}, {"queue": "q"}):
+            ledger = self.ledger_of(
+                self.due("r1", status=RunStatus.WAITING, **group), self.due("r2", claim="c", **group)
+            )
             assert self.claimed(ledger) == []
             write(ledger, Update(Run, "r2", {"claim": None}))
             assert self.claimed(ledger) == ["r1"]
 
-    def test_of_several_that_have_begun_one_goes_on(self) -> None:
-        for line in ({"thread_id": "t"}, {"queue": "q"}):
-            ledger = self.ledger_of(*(self.due(f"r{n}", status=RunStatus.WAITING, **line) for n in (2, 1, 3)))
+    def test_one_of_several_started_runs_is_claimed(self) -> None:
+        for group in ({"thread_id": "t"}, {"queue": "q"}):
+            ledger = self.ledger_of(*(self.due(f"r{n}", status=RunStatus.WAITING, **group) for n in (2, 1, 3)))
             assert self.claimed(ledger) == ["r2"]
             assert self.claimed(ledger) == []
             write(ledger, Update(Run, "r2", {"status": RunStatus.COMPLETED, "claim": None}))
             assert self.claimed(ledger) == ["r1"]
 
     def _check_that_r2_follows_r1(self, ledger: Ledger) -> None:
-        """Runs in a row, of which the first is at work: nothing but its end lets the second one begin."""
+        """Check that r2 is claimed only after r1, which is claimed now, has ended."""
         for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED, RunStatus.PENDING):
             write(ledger, Update(Run, "r1", {"status": status, "claim": None}))
             assert self.claimed(ledger) == []
@@ -117,7 +118,7 @@ class ClaimTests(LedgerSuite):
             assert self.claimed(ledger) == ["r2"]
             write(ledger, Update(Run, "r2", {"claim": None, "due_at": NOW}))
 
-    def test_so_many_runs_with_a_key_are_at_work(self) -> None:
+    def test_claims_respect_the_concurrency_limit_of_a_key(self) -> None:
         key = {"concurrency_key": "k", "concurrency_limit": 2}
         ledger = self.ledger_of(
             *(self.due(f"r{n}", **key) for n in range(4)),
@@ -134,7 +135,7 @@ class ClaimTests(LedgerSuite):
         write(ledger, Update(Run, "r0", {"claim": None}), Update(Run, "r2", {"concurrency_limit": 1}))
         assert self.claimed(ledger) == ["r3"]
 
-    def test_so_many_runs_of_a_workspace_are_at_work(self) -> None:
+    def test_claims_respect_the_running_limit_of_a_workspace(self) -> None:
         ledger = self.ledger_of(
             Workspace(id="w1", slug="w1", max_running=2, created_at=NOW),
             Workspace(id="w2", slug="w2", created_at=NOW),
@@ -148,7 +149,7 @@ class ClaimTests(LedgerSuite):
         write(ledger, Update(Workspace, "w1", {"max_running": None}))
         assert self.claimed(ledger) == ["r3"]
 
-    def test_runs_without_room_hold_nobody_up(self) -> None:
+    def test_blocked_runs_do_not_delay_others(self) -> None:
         earlier = NOW - timedelta(days=1)
         ledger = self.ledger_of(
             Workspace(id="full", slug="full", max_running=0, created_at=NOW),
@@ -160,14 +161,14 @@ class ClaimTests(LedgerSuite):
         )
         assert self.claimed(ledger, 1) == ["r400"]
 
-    def test_no_two_workers_get_the_same_run(self) -> None:
+    def test_a_run_is_claimed_by_one_worker(self) -> None:
         ledger = self.ledger_of(*(self.due(f"r{n}") for n in range(40)))
-        taken: list[Run] = []
+        runs: list[Run] = []
 
         def work(number: int) -> None:
             while batch := resolve(ledger.claim(str(number), NOW, 3)):
-                taken.extend(batch)
+                runs.extend(batch)
 
         assert run_concurrently(4, work) == []
-        assert sorted(record.id for record in taken) == sorted(f"r{n}" for n in range(40))
-        assert sorted(resolve(ledger.find(Run)), key=lambda run: run.id) == sorted(taken, key=lambda run: run.id)
+        assert sorted(record.id for record in runs) == sorted(f"r{n}" for n in range(40))
+        assert sorted(resolve(ledger.find(Run)), key=lambda run: run.id) == sorted(runs, key=lambda run: run.id)

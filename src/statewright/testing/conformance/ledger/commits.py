@@ -26,7 +26,7 @@ class CommitTests(LedgerSuite):
         assert begun == bool(resolve(ledger.events("r1"))) == bool(ids(ledger, RunLabel))
         return begun
 
-    def test_a_job_is_done_with_a_commit(self) -> None:
+    def test_a_job_is_committed_with_a_checkpoint(self) -> None:
         ledger = self.ledger_of(run())
         saver, changes = self.make_saver(ledger), self.changes()
         job = ledger.job(changes)
@@ -36,7 +36,7 @@ class CommitTests(LedgerSuite):
         assert [event.seq for event in cast(Advance, changes[0]).written] == [1]
         assert resolve(saver.load("thread")) is not None
 
-    def test_a_job_is_not_done_without_its_commit(self) -> None:
+    def test_a_job_is_not_committed_without_its_checkpoint(self) -> None:
         ledger = self.ledger_of(run())
         saver = self.make_saver(ledger)
         resolve(saver.commit(commit_after(None)))
@@ -44,7 +44,7 @@ class CommitTests(LedgerSuite):
         raises(CheckpointConflict, lambda: resolve(saver.commit(commit_after(None), also=[job])))
         assert not self.is_written(ledger)
 
-    def test_a_commit_is_not_made_without_its_job(self) -> None:
+    def test_a_checkpoint_is_not_committed_without_its_job(self) -> None:
         ledger = self.ledger_of(run(version=2))
         saver, first = self.make_saver(ledger), commit_after(None)
         job = ledger.job(self.changes())
@@ -56,7 +56,7 @@ class CommitTests(LedgerSuite):
         assert [saved.id for saved in resolve(saver.history("thread"))] == [first.checkpoint.id]
         assert not self.is_written(ledger)
 
-    def test_a_job_shares_the_fate_of_results(self) -> None:
+    def test_a_job_is_atomic_with_saved_results(self) -> None:
         ledger = self.ledger_of(run())
         saver, commit, task = self.make_saver(ledger), commit_after(None), TaskId("0" * 32)
         head, line = resolve(saver.commit(commit)), BranchKey("thread")
@@ -71,7 +71,7 @@ class CommitTests(LedgerSuite):
         loaded = load_head(saver)
         assert loaded.pending.errors == {task: "second"}
 
-    def test_a_job_shares_the_fate_of_a_deletion(self) -> None:
+    def test_a_job_is_atomic_with_a_deletion(self) -> None:
         ledger = self.ledger_of(run())
         saver = self.make_saver(ledger)
         resolve(saver.commit(commit_after(None)))
@@ -88,7 +88,7 @@ class CommitTests(LedgerSuite):
         resolve(saver.commit(commit_after(first.checkpoint.id, n=1)))
         assert len(resolve(saver.history("thread"))) == 2
 
-    def test_a_job_is_done_though_there_is_no_thread_to_delete(self) -> None:
+    def test_a_job_is_committed_even_if_the_deleted_thread_does_not_exist(self) -> None:
         ledger = self.ledger_of(run())
         saver = self.make_saver(ledger)
         resolve(saver.delete_thread("thread", also=[ledger.job(self.changes())]))

@@ -39,7 +39,7 @@ from statewright.testing.conformance.ledger.samples import (
     NOW,
     SOON,
     LedgerSuite,
-    filled,
+    full_record,
     get_record,
     ids,
     run,
@@ -51,7 +51,7 @@ class LogTests(LedgerSuite):
     """Events of a run are numbered without gaps, and delivered to the webhooks that subscribe to them."""
 
     def log(self, ledger: Ledger, sizes: Sequence[int]) -> list[RunEvent]:
-        """Write several advances of `r1`, each with so many events, and return them."""
+        """Write advances of `r1` with these numbers of events, and return the events."""
         numbers, written = itertools.count(1), list[RunEvent]()
         for index, size in enumerate(sizes):
             events = [NewEvent("A", {"n": next(numbers)}, f"step {index}" if index % 2 else None) for _ in range(size)]
@@ -70,7 +70,7 @@ class LogTests(LedgerSuite):
         assert list(resolve(ledger.events("r2"))) == list(resolve(ledger.events("r9"))) == []
         assert get_record(ledger, Run, "r1").last_event == 6
 
-    def test_events_are_read_in_parts(self) -> None:
+    def test_events_are_read_in_pages(self) -> None:
         ledger = self.ledger_of(run("r1"))
         written = self.log(ledger, [1, 3, 2])
         for after in range(8):
@@ -80,7 +80,7 @@ class LogTests(LedgerSuite):
         assert list(resolve(ledger.events("r1", limit=-1))) == []
         assert list(resolve(ledger.events("r1", after=-3, limit=2))) == written[:2]
 
-    def test_events_come_back_as_they_were(self) -> None:
+    def test_events_are_read_as_they_were_written(self) -> None:
         ledger = self.ledger_of(run("r1"))
         write(ledger, Advance("r1", NOW, {}, [NewEvent("A", NESTED, "s"), NewEvent("B", {})]))
         assert [(event.type, event.payload) for event in resolve(ledger.events("r1"))] == [("A", NESTED), ("B", {})]
@@ -92,7 +92,7 @@ class LogTests(LedgerSuite):
         expected = replace(run("r1", claim="mine"), **values, updated_at=SOON, last_event=2, version=2)
         assert get_record(ledger, Run, "r1") == expected
 
-    def test_whoever_lost_the_run_adds_nothing_to_its_log(self) -> None:
+    def test_a_worker_that_lost_its_claim_adds_no_events(self) -> None:
         ledger = self.ledger_of(run("r1", claim="mine"))
         change = Advance("r1", SOON, {"graph": "x"}, [NewEvent("A", {})], where(claim="other"))
         error = raises(RecordConflict, lambda: write(ledger, change))
@@ -107,7 +107,7 @@ class LogTests(LedgerSuite):
         assert [[event.seq for event in change.written] for change in changes] == [[1, 2], [1, 2], [3, 4]]
         assert list(resolve(ledger.events("r1"))) == changes[0].written + changes[2].written
 
-    def test_webhooks_that_want_to_hear_get_a_delivery(self) -> None:
+    def test_subscribed_webhooks_get_a_delivery(self) -> None:
         def hook(webhook_id: str, workspace: str = "w1", **values: Any) -> Webhook:
             return Webhook(id=webhook_id, workspace_id=workspace, url="u", created_at=NOW, **values)
 
@@ -128,27 +128,29 @@ class LogTests(LedgerSuite):
             created = "2026-01-01T13:30:15.123456Z"
             assert delivery.body == {"id": delivery.id, "type": "run.ended", "createdAt": created, "data": {"n": [1]}}
 
-    def test_a_webhook_hears_from_its_transaction_on(self) -> None:
+    def test_a_webhook_receives_events_from_its_own_transaction_on(self) -> None:
         ledger = self.make_ledger()
         hook = Webhook(id="h", workspace_id="w1", url="u", created_at=NOW)
         announced = Announce("w1", "a", {}, NOW)
         write(ledger, announced, Insert(hook), announced, Update(Webhook, "h", {"active": False}), announced)
         assert resolve(ledger.count(Delivery)) == 1
 
-    def test_a_run_is_forgotten_with_all_that_is_its_own(self) -> None:
+    def test_a_run_is_deleted_with_its_records(self) -> None:
         ledger = self.ledger_of(run("r1"), run("r2"))
         kinds = (RunLabel, StepRun, ModelCall, StepLog, Wait, Signal, Approval, Delivery)
         for kind in kinds:
-            write(ledger, *(Insert(replace(filled(kind, f"of {run_id}"), run_id=run_id)) for run_id in ("r1", "r2")))
+            write(
+                ledger, *(Insert(replace(full_record(kind, f"of {run_id}"), run_id=run_id)) for run_id in ("r1", "r2"))
+            )
         write(ledger, *(Advance(run_id, NOW, {}, [NewEvent("A", {})]) for run_id in ("r1", "r2")))
-        write(ledger, Forget("r1"), Forget("nobody"))
+        write(ledger, Forget("r1"), Forget("unknown"))
         assert ids(ledger, Run) == ["r2"]
         assert [ids(ledger, kind) for kind in kinds] == [*([["of r2"]] * 7), ["of r1", "of r2"]]
         assert [len(resolve(ledger.events(run_id))) for run_id in ("r1", "r2")] == [0, 1]
         write(ledger, Insert(run("r1")), Advance("r1", NOW, {}, [NewEvent("B", {})]))
         assert [(event.seq, event.type) for event in resolve(ledger.events("r1"))] == [(1, "B")]
 
-    def test_a_run_may_be_forgotten_and_made_anew_at_once(self) -> None:
+    def test_a_run_may_be_deleted_and_recreated_in_one_transaction(self) -> None:
         ledger = self.ledger_of(run("r1"))
         advances = [Advance("r1", NOW, {}, [NewEvent(kind, {})]) for kind in "ABC"]
         write(ledger, *advances[:2], Forget("r1"), Insert(run("r1")), advances[2])

@@ -24,12 +24,12 @@ from statewright.testing.conformance.ledger.samples import (
     NOW,
     SOON,
     LedgerSuite,
-    bare,
     distinct_values,
-    filled,
+    full_record,
     get_record,
     ids,
     label,
+    minimal_record,
     run,
     write,
 )
@@ -38,7 +38,7 @@ from statewright.testing.conformance.ledger.samples import (
 class QueryTests(LedgerSuite):
     """Queries return the records that match, and no other."""
 
-    def test_every_comparison_finds_what_fits(self) -> None:
+    def test_every_comparison_selects_the_matching_records(self) -> None:
         times = [None, *(NOW + timedelta(microseconds=n) for n in range(3))]
         ledger = self.ledger_of(*(run(f"r{index}", due_at=at) for index, at in enumerate(times)))
         expected = {"=": [2], "!=": [0, 1, 3], "<": [1], "<=": [1, 2], ">": [3], ">=": [2, 3]}
@@ -49,17 +49,17 @@ class QueryTests(LedgerSuite):
             matches = ids(ledger, Run, Condition("due_at", cast(Any, operator), None))
             assert matches == [f"r{index}" for index in of_none.get(operator, [])]
 
-    def test_every_kind_of_column_can_be_looked_for(self) -> None:
+    def test_records_can_be_selected_by_every_kind_of_column(self) -> None:
         for kind in RECORDS:
-            ledger = self.ledger_of(filled(kind, "1"), replace(bare(kind, "2"), **distinct_values(kind)))
+            ledger = self.ledger_of(full_record(kind, "1"), replace(minimal_record(kind, "2"), **distinct_values(kind)))
             for column in columns_of(kind):
-                value = getattr(filled(kind, "1"), column.name)
+                value = getattr(full_record(kind, "1"), column.name)
                 if column.kind not in ("json", "sealed"):
                     matches = ids(ledger, kind, Condition(column.name, "=", value))
                     both = getattr(get_record(ledger, kind, "2"), column.name) == value
                     assert matches == (["1", "2"] if both else ["1"])
 
-    def test_texts_are_taken_at_their_word(self) -> None:
+    def test_texts_are_compared_character_by_character(self) -> None:
         texts = ["", " ", "%", "A", "_", "a", "a ", "ab", "a\x00", "ä", "🦉", "'; --"]
         ledger = self.ledger_of(*(label(str(index), text) for index, text in enumerate(texts)))
         for index, text in enumerate(texts):
@@ -68,12 +68,12 @@ class QueryTests(LedgerSuite):
         matches = resolve(ledger.find(RunLabel, order=Order("value")))
         assert [record.value for record in matches] == sorted(texts)
 
-    def test_all_conditions_have_to_be_met(self) -> None:
+    def test_conditions_are_combined_with_and(self) -> None:
         ledger = self.ledger_of(label("1", "a"), label("2", "a", name="m"), label("3", "b"))
         assert ids(ledger, RunLabel, *where(value="a", name="n")) == ["1"]
         assert ids(ledger, RunLabel, *where(value="a"), Condition("value", "!=", "a")) == []
 
-    def test_one_of_several_values_is_found(self) -> None:
+    def test_records_can_be_selected_by_one_of_several_values(self) -> None:
         ledger = self.ledger_of(*(run(f"r{n:04}", parent_id=str(n) if n else None) for n in range(3000)))
         assert ids(ledger, Run, Condition("parent_id", "in", ["7", "2", "7", "none"])) == ["r0002", "r0007"]
         assert ids(ledger, Run, Condition("parent_id", "in", [])) == []
@@ -83,7 +83,7 @@ class QueryTests(LedgerSuite):
         many = [str(n) for n in range(2, 3000)]
         assert resolve(ledger.count(Run, [Condition("parent_id", "in", many)])) == 2998
 
-    def test_values_that_other_records_have_are_found(self) -> None:
+    def test_records_can_be_selected_by_values_of_other_records(self) -> None:
         ledger = self.ledger_of(
             *(run(f"r{n}", parent_id=f"r{n - 1}" if n > 1 else None) for n in range(5)),
             label("1", "red", run_id="r1"),
@@ -112,7 +112,7 @@ class QueryTests(LedgerSuite):
         assert ids(ledger, Run, order=Order("due_at", descending=True)) == list("adcbe")
         assert ids(ledger, Run, order=Order("id", descending=True)) == list("edcba")
 
-    def test_a_part_of_what_is_found_is_returned(self) -> None:
+    def test_results_are_limited_and_offset(self) -> None:
         ledger = self.ledger_of(*(label(str(n), str(n % 2)) for n in range(6)))
         assert ids(ledger, RunLabel, limit=2) == ["0", "1"]
         assert ids(ledger, RunLabel, limit=2, offset=5) == ["5"]
@@ -145,7 +145,7 @@ class QueryTests(LedgerSuite):
         assert list(resolve(ledger.groups(Run, [], sums=["last_event"]))) == [((), 6, (10.0,))]
         assert list(resolve(ledger.groups(Run, [], where=where(id="none")))) == []
 
-    def test_what_has_no_number_adds_nothing_to_a_sum(self) -> None:
+    def test_none_adds_nothing_to_a_sum(self) -> None:
         ledger = self.ledger_of(run("r1", concurrency_limit=2), run("r2"), run("r3", graph="x"))
         groups = resolve(ledger.groups(Run, ["graph"], sums=["concurrency_limit"]))
         assert list(groups) == [(("g",), 2, (2.0,)), (("x",), 1, (0.0,))]

@@ -1,4 +1,4 @@
-"""Tests of records: they are returned as they were written, all changes of a transaction or none."""
+"""Tests of records: they are read as they were written, and transactions are atomic."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from statewright.testing.conformance.ledger.samples import (
     NESTED,
     NOW,
     LedgerSuite,
-    bare,
     distinct_values,
-    filled,
+    full_record,
     get_record,
     ids,
     label,
+    minimal_record,
     optional_columns,
     run,
     spending,
@@ -61,7 +61,7 @@ from statewright.testing.conformance.ledger.samples import (
 class RecordTests(LedgerSuite):
     """Changes are made in their order, all of them or none."""
 
-    def test_nothing_is_there_at_first(self) -> None:
+    def test_a_new_ledger_is_empty(self) -> None:
         ledger = self.make_ledger()
         for kind in RECORDS:
             assert resolve(ledger.get(kind, "1")) is None
@@ -70,9 +70,9 @@ class RecordTests(LedgerSuite):
         assert list(resolve(ledger.events("r1"))) == []
         assert list(resolve(ledger.claim("w", NOW, 10))) == []
 
-    def test_records_of_every_class_come_back_as_they_were(self) -> None:
+    def test_records_of_every_class_are_read_as_they_were_written(self) -> None:
         for kind in RECORDS:
-            full, empty = filled(kind, "1"), bare(kind, "2")
+            full, empty = full_record(kind, "1"), minimal_record(kind, "2")
             for column in columns_of(kind):
                 if column.kind in ("text", "sealed") and column.name != "id" and not column.optional:
                     setattr(empty, column.name, "")
@@ -84,7 +84,7 @@ class RecordTests(LedgerSuite):
                     value = getattr(record, column.name)
                     assert value is None or column.kind == "json" or isinstance(value, column.type)
 
-    def test_json_comes_back_as_it_was(self) -> None:
+    def test_json_is_read_as_it_was_written(self) -> None:
         deep: Any = "bottom"
         for _ in range(200):
             deep = [deep]
@@ -96,26 +96,26 @@ class RecordTests(LedgerSuite):
         write(ledger, *(Update(Run, f"r{index:02}", {"input": value}) for index, value in enumerate(values)))
         assert [record.input for record in resolve(ledger.find(Run))] == values
 
-    def test_a_long_input_comes_back_until_it_is_another_one_or_its_run_is_gone(self) -> None:
+    def test_a_long_input_is_kept_until_it_is_replaced_or_its_run_is_deleted(self) -> None:
         long = {"text": "x" * 100_000}
         ledger = self.ledger_of(run("r1", input=long, due_at=NOW), run("r2", input=long), run("r3", input=long))
         assert get_record(ledger, Run, "r1").input == long
         write(ledger, Advance("r1", NOW, {"current_step": "s"}))
-        [taken] = resolve(ledger.claim("w", NOW, 1))
-        assert (taken.id, taken.input) == ("r1", long)
+        [claimed] = resolve(ledger.claim("w", NOW, 1))
+        assert (claimed.id, claimed.input) == ("r1", long)
         write(ledger, Update(Run, "r2", {"input": None}), Advance("r3", NOW, {"input": {"n": 1}}))
         assert [record.input for record in resolve(ledger.find(Run))] == [long, None, {"n": 1}]
         write(ledger, Forget("r1"), Insert(run("r1")))
         assert get_record(ledger, Run, "r1").input is None
 
-    def test_numbers_that_are_none_survive_or_are_refused(self) -> None:
+    def test_nan_and_infinity_are_stored_or_refused(self) -> None:
         ledger = self.make_ledger()
         for index, value in enumerate((math.inf, -math.inf, math.nan)):
             with suppress(SerdeError):
                 write(ledger, Insert(run(f"r{index}", output=[value])))
                 assert repr(get_record(ledger, Run, f"r{index}").output) == repr([value])
 
-    def test_records_belong_to_whoever_has_them(self) -> None:
+    def test_records_are_copies(self) -> None:
         record = run(output={"list": [1]})
         ledger = self.ledger_of(record)
         record.graph = "changed"
@@ -124,7 +124,7 @@ class RecordTests(LedgerSuite):
         (again,) = resolve(ledger.find(Run))
         assert (again.graph, again.status) == ("g", RunStatus.PENDING)
 
-    def test_json_belongs_to_whoever_has_it(self) -> None:
+    def test_json_values_are_copies(self) -> None:
         output, update, payload = {"list": [1]}, {"list": [1]}, {"list": [1]}
         ledger = self.ledger_of(run(output=output))
         write(ledger, Update(Run, "r1", {"input": update}), Advance("r1", NOW, events=[NewEvent("A", payload)]))
@@ -137,53 +137,56 @@ class RecordTests(LedgerSuite):
         again, (event,) = get_record(ledger, Run, "r1"), resolve(ledger.events("r1"))
         assert (again.output, again.input, event.payload) == ({"list": [1]},) * 3
 
-    def test_an_id_is_taken_once(self) -> None:
+    def test_ids_are_unique(self) -> None:
         ledger = self.ledger_of(run(graph="first"))
         error = raises(DuplicateRecord, lambda: write(ledger, Insert(run(graph="second"))))
         assert error.columns == ("id",)
         assert get_record(ledger, Run, "r1").graph == "first"
-        write(ledger, Insert(filled(StepRun, "r1")))
+        write(ledger, Insert(full_record(StepRun, "r1")))
 
-    def test_what_tells_records_apart_is_taken_once(self) -> None:
+    def test_unique_columns_are_unique(self) -> None:
         for kind, columns in unique_columns():
-            ledger = self.ledger_of(filled(kind, "1"))
-            error = raises(DuplicateRecord, lambda: write(ledger, Insert(filled(kind, "2"))))  # noqa: B023
+            ledger = self.ledger_of(full_record(kind, "1"))
+            error = raises(DuplicateRecord, lambda: write(ledger, Insert(full_record(kind, "2"))))  # noqa: B023
             assert error.columns == columns
             assert ids(ledger, kind) == ["1"]
             for number, column in enumerate(columns):
-                write(ledger, Insert(replace(filled(kind, f"other {number}"), **{column: "another"})))
+                write(ledger, Insert(replace(full_record(kind, f"other {number}"), **{column: "another"})))
 
-    def test_what_is_none_tells_records_apart(self) -> None:
+    def test_none_is_not_a_duplicate_in_a_unique_column(self) -> None:
         for kind, columns in unique_columns():
             for name in (column.name for column in columns_of(kind) if column.name in columns and column.optional):
-                ledger = self.ledger_of(*(replace(filled(kind, str(n)), **{name: None}) for n in range(3)))
+                ledger = self.ledger_of(*(replace(full_record(kind, str(n)), **{name: None}) for n in range(3)))
                 assert resolve(ledger.count(kind)) == 3
 
-    def test_an_update_makes_no_two_records_the_same(self) -> None:
+    def test_an_update_must_not_violate_a_unique_column(self) -> None:
         ledger = self.ledger_of(*(Workspace(id=slug, slug=slug, created_at=NOW) for slug in ("a", "b")))
         raises(DuplicateRecord, lambda: write(ledger, Update(Workspace, "b", {"slug": "a"})))
         assert get_record(ledger, Workspace, "b").slug == "b"
         write(ledger, Update(Workspace, "b", {"slug": "b", "name": "same"}), Update(Workspace, "b", {"slug": "c"}))
         assert get_record(ledger, Workspace, "b").slug == "c"
 
-    def test_an_update_changes_what_it_names(self) -> None:
+    def test_an_update_changes_the_named_columns_only(self) -> None:
         for kind in RECORDS:
-            before, after = replace(filled(kind, "1"), **dict.fromkeys(optional_columns(kind))), filled(kind, "1")
-            ledger = self.ledger_of(before, replace(bare(kind, "2"), **distinct_values(kind)))
+            before, after = (
+                replace(full_record(kind, "1"), **dict.fromkeys(optional_columns(kind))),
+                full_record(kind, "1"),
+            )
+            ledger = self.ledger_of(before, replace(minimal_record(kind, "2"), **distinct_values(kind)))
             write(ledger, Update(kind, "1", {name: getattr(after, name) for name in optional_columns(kind)}))
             updated = get_record(ledger, kind, "1")
             assert replace(updated, **version_of(kind, after)) == after
-            assert get_record(ledger, kind, "2") == replace(bare(kind, "2"), **distinct_values(kind))
+            assert get_record(ledger, kind, "2") == replace(minimal_record(kind, "2"), **distinct_values(kind))
             write(ledger, Update(kind, "1", dict.fromkeys(optional_columns(kind))))
             assert replace(get_record(ledger, kind, "1"), **version_of(kind, before)) == before
 
-    def test_what_is_not_there_cannot_be_changed(self) -> None:
+    def test_a_missing_record_cannot_be_changed(self) -> None:
         ledger = self.ledger_of(run())
         raises(RecordConflict, lambda: write(ledger, Update(Run, "r2", {"graph": "x"})))
         raises(RecordConflict, lambda: write(ledger, Advance("r2", NOW)))
         assert ids(ledger, Run) == ["r1"]
 
-    def test_an_update_expects_something(self) -> None:
+    def test_an_update_is_refused_unless_its_conditions_hold(self) -> None:
         ledger = self.ledger_of(run(claim="mine"))
         right = [*where(claim="mine", version=1), Condition("due_at", "=", None), Condition("status", "in", ENDED)]
         raises(RecordConflict, lambda: write(ledger, Update(Run, "r1", {"graph": "x"}, right)))
@@ -192,10 +195,10 @@ class RecordTests(LedgerSuite):
         write(ledger, Update(Run, "r1", {"graph": "x", "claim": None}, right[:3]))
         assert (get_record(ledger, Run, "r1").graph, get_record(ledger, Run, "r1").claim) == ("x", None)
 
-    def test_changes_may_need_that_there_is_no_record(self) -> None:
+    def test_changes_may_require_the_absence_of_records(self) -> None:
         ledger = self.ledger_of(run(thread_id="t"))
-        taken = Absent(Run, [*where(thread_id="t"), Condition("graph", "in", ["g", run().graph])])
-        error = raises(RecordPresent, lambda: write(ledger, taken, Insert(run("r2"))))
+        absent = Absent(Run, [*where(thread_id="t"), Condition("graph", "in", ["g", run().graph])])
+        error = raises(RecordPresent, lambda: write(ledger, absent, Insert(run("r2"))))
         assert "thread_id = 't'" in str(error)
         assert ids(ledger, Run) == ["r1"]
         write(ledger, Absent(Run, where(thread_id="other")), Insert(run("r2")))
@@ -204,14 +207,14 @@ class RecordTests(LedgerSuite):
         )
         assert ids(ledger, Run) == ["r1", "r2"]
 
-    def test_an_update_may_add_to_what_is_there(self) -> None:
+    def test_an_update_may_add_to_a_number(self) -> None:
         ledger = self.ledger_of(run(total_cost=0.5), Webhook(id="h", workspace_id="w1", url="u", created_at=NOW))
         write(ledger, Update(Run, "r1", {"total_cost": Plus(0.25)}), Update(Webhook, "h", {"failures": Plus(1)}))
         write(ledger, Advance("r1", NOW, {"total_cost": Plus(-0.125)}), UpdateAll(Webhook, (), {"failures": Plus(2)}))
         assert get_record(ledger, Run, "r1").total_cost == 0.625
         assert get_record(ledger, Webhook, "h").failures == 3
 
-    def test_what_is_spent_adds_up_by_workspace_and_day(self) -> None:
+    def test_spending_adds_up_by_workspace_and_day(self) -> None:
         ledger, tomorrow = self.make_ledger(), NOW + timedelta(days=1)
         first = spending(requests=1, input_tokens=10, output_tokens=5, cost=0.25)
         write(ledger, first)
@@ -226,18 +229,18 @@ class RecordTests(LedgerSuite):
         assert sums == [("w1/2026-01-01", 3), ("w1/2026-01-02", 9), ("w2/2026-01-01", 1)]
         assert get_record(ledger, DailySpending, "w1/2026-01-01") == second.after
 
-    def test_what_is_spent_twice_in_one_transaction_counts_twice(self) -> None:
+    def test_spending_twice_in_one_transaction_counts_twice(self) -> None:
         ledger, changes = self.make_ledger(), [spending(requests=1, cost=0.5), spending(requests=2)]
         write(ledger, *changes)
         sums = [(record.after.requests, record.after.cost) for record in changes if record.after is not None]
         assert sums == [(1, 0.5), (3, 0.5)]
 
-    def test_what_a_run_has_spent_is_kept_when_it_is_forgotten(self) -> None:
+    def test_spending_is_kept_when_the_run_is_deleted(self) -> None:
         ledger = self.ledger_of(run())
         write(ledger, spending(requests=1), Forget("r1"))
         assert get_record(ledger, DailySpending, "w1/2026-01-01").requests == 1
 
-    def test_all_that_fit_are_updated(self) -> None:
+    def test_all_matching_records_are_updated(self) -> None:
         ledger = self.ledger_of(*(label(str(n), str(n % 2)) for n in range(5)))
         write(ledger, UpdateAll(RunLabel, where(value="1"), {"name": "odd"}), UpdateAll(RunLabel, where(id="9"), {}))
         assert [record.name for record in resolve(ledger.find(RunLabel))] == ["n", "odd", "n", "odd", "n"]
@@ -250,8 +253,8 @@ class RecordTests(LedgerSuite):
         assert [get_record(ledger, Run, run_id).version for run_id in ("r1", "r2")] == [5, 1]
         assert get_record(ledger, Schedule, "s").version == 1
 
-    def test_those_that_fit_are_deleted(self) -> None:
-        ledger = self.ledger_of(*(label(str(n), str(n % 2)) for n in range(5)), filled(StepRun, "1"))
+    def test_all_matching_records_are_deleted(self) -> None:
+        ledger = self.ledger_of(*(label(str(n), str(n % 2)) for n in range(5)), full_record(StepRun, "1"))
         write(ledger, Delete(RunLabel, where(value="1")), Delete(RunLabel, where(id="9")))
         assert ids(ledger, RunLabel) == ["0", "2", "4"]
         assert ids(ledger, StepRun) == ["1"]
@@ -296,12 +299,12 @@ class RecordTests(LedgerSuite):
             assert resolve(ledger.count(Delivery)) == len(resolve(ledger.events("r1"))) == 0
             assert resolve(ledger.count(DailySpending)) == 0
 
-    def test_nothing_to_be_written_is_nothing(self) -> None:
+    def test_an_empty_transaction_changes_nothing(self) -> None:
         ledger = self.ledger_of(run())
         write(ledger)
         assert list(resolve(ledger.find(Run))) == [run()]
 
-    def test_several_threads_may_write_at_once(self) -> None:
+    def test_writes_may_be_concurrent(self) -> None:
         ledger = self.ledger_of(run())
 
         def change(number: int) -> None:
@@ -319,7 +322,7 @@ class RecordTests(LedgerSuite):
         spent = get_record(ledger, DailySpending, "w1/2026-01-01")
         assert (spent.requests, spent.cost) == (40, 20.0)
 
-    def test_of_many_that_expect_the_same_one_wins(self) -> None:
+    def test_one_of_several_competing_writes_wins(self) -> None:
         ledger, won = self.ledger_of(run()), list[int]()
 
         def change(number: int) -> None:

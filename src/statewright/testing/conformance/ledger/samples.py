@@ -1,4 +1,4 @@
-"""Records that the suites write to ledgers, and what the suites derive from."""
+"""Records that the suites write to ledgers, and the base class of the suites."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ def label(label_id: str, value: str = "v", **values: Any) -> RunLabel:
 
 
 def spending(workspace_id: str = "w1", at: datetime = NOW, **sums: Any) -> Spend:
-    """Return a change that adds sums to the spending of a workspace on a day."""
+    """Return a change that adds sums to the spending of a workspace on the day of `at`."""
     return Spend(replace(DailySpending.of(workspace_id, at), **sums))
 
 
-def filled(kind: type[R], record_id: str) -> R:
+def full_record(kind: type[R], record_id: str) -> R:
     """Return a record of a class with a value in every field."""
     values = {column.name: _sample(column) for column in columns_of(kind)}
     return kind(**{**values, "id": record_id})
 
 
-def bare(kind: type[R], record_id: str) -> R:
+def minimal_record(kind: type[R], record_id: str) -> R:
     """Return a record of a class with None in every optional field."""
     values: dict[str, Any] = {column.name: None if column.optional else _sample(column) for column in columns_of(kind)}
     return kind(**{**values, "id": record_id})
@@ -121,8 +121,8 @@ def optional_columns(kind: type[Record]) -> list[str]:
 
 
 def distinct_values(kind: type[Record]) -> dict[str, str]:
-    """Return values for the unique columns, so that a record may stand beside another."""
-    return {column: "apart" for columns in kind.UNIQUE for column in columns}
+    """Return values for the unique columns, so that a record is no duplicate of another."""
+    return {column: "distinct" for columns in kind.UNIQUE for column in columns}
 
 
 def version_of(kind: type[Record], record: Any) -> dict[str, int]:

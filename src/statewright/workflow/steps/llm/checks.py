@@ -18,8 +18,8 @@ from statewright.workflow.steps.model import LlmStep
 from statewright.workflow.steps.result import StepFailed
 
 _FENCED: Final = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.S)
-_BEGINNING: Final = re.compile(r"[{\[]")
-MOST_BEGINNINGS: Final = 1000
+_OPENING_BRACKET: Final = re.compile(r"[{\[]")
+MAX_BRACKETS: Final = 1000
 """The maximum number of brackets of a long text that are tried as the start of JSON."""
 
 
@@ -41,11 +41,11 @@ def extract_json(text: str) -> Any:
 
 def _iter_embedded(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder()
-    for number, begin in enumerate(_BEGINNING.finditer(text)):
-        if number == MOST_BEGINNINGS:
+    for number, match in enumerate(_OPENING_BRACKET.finditer(text)):
+        if number == MAX_BRACKETS:
             return
         try:
-            yield decoder.raw_decode(text, begin.start())[0]
+            yield decoder.raw_decode(text, match.start())[0]
         except (ValueError, RecursionError):
             continue
 
@@ -106,25 +106,23 @@ def schema_validation(answer: CheckedAnswer) -> str | None:
         value = answer.value
     except ValueError:
         return "The answer is not valid JSON. Answer with nothing but the JSON."
-    missing = list(_missing(value, schema))
+    missing = list(_iter_missing_keys(value, schema))
     if not missing:
         return None
     return f"The answer lacks {', '.join(map(repr, missing))}. Answer with JSON that has all keys."
 
 
-def _missing(value: Any, schema: Mapping[str, Any]) -> Iterator[str]:
+def _iter_missing_keys(value: Any, schema: Mapping[str, Any]) -> Iterator[str]:
     fields: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-    for key in list_required_keys(schema):
-        if key not in fields:
-            yield key
+    return (key for key in list_required_keys(schema) if key not in fields)
 
 
 def list_required_keys(schema: Mapping[str, Any]) -> list[str]:
-    """Return the keys that an answer must have: `required`, else all properties, else the keys of a plain map."""
+    """Return the keys that an answer must have: `required`, else the `properties`, else those of an example answer."""
     for name in ("required", "properties"):
-        named = schema.get(name)
-        if isinstance(named, list | Mapping):
-            return [str(key) for key in cast("list[Any]", named)]
+        keys = schema.get(name)
+        if isinstance(keys, list | Mapping):
+            return [str(key) for key in cast("list[Any]", keys)]
     return [] if "type" in schema or "$ref" in schema else [key for key in schema if not key.startswith("$")]
 
 
@@ -138,12 +136,10 @@ def confidence_threshold(answer: CheckedAnswer) -> str | None:
     confidence = cast("Mapping[str, Any]", value).get("confidence") if isinstance(value, Mapping) else None
     if not isinstance(confidence, int | float) or isinstance(confidence, bool):
         return "The answer has no confidence. Answer with JSON that has a 'confidence' between 0 and 1."
-    least = answer.step.guardrails.confidence_threshold
-    return (
-        None
-        if confidence >= least
-        else f"The answer has a confidence of {confidence:g}; at least {least:g} is required."
-    )
+    threshold = answer.step.guardrails.confidence_threshold
+    if confidence >= threshold:
+        return None
+    return f"The answer has a confidence of {confidence:g}; at least {threshold:g} is required."
 
 
 # -- guardrails

@@ -38,54 +38,54 @@ class ConversationJournal:
         scope = current_scope()
         self._number = next(number for number in count() if not _is_abandoned(scope, number))
 
-    async def call_once(self, what: str, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def call_once(self, name: str, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Call a function, or return the journaled result of an earlier execution; results must be serializable.
 
-        The call is a task of its own, so that the interrupts, journaled steps and runs that it creates keep their
-        identity whether or not it is called again.
+        The call is a task of its own, so that the ids of the interrupts, journaled steps and runs that it creates do
+        not depend on which of the calls before it are executed again.
         """
 
         async def call() -> T:  # a callable that is not a coroutine function would run on a worker thread
             return await function()
 
-        called = CalledFunction(call, _task_name(what, self._number), shows_result=False)
+        called = CalledFunction(call, _task_name(name, self._number), shows_result=False)
         return await call_task(called, (), {})
 
     async def abandon(self) -> None:
         """Mark the conversation as failed, so that the next attempt starts another one."""
-        await self.call_once(_GIVEN_UP, _nothing)
+        await self.call_once(_ABANDONED, _nothing)
 
 
-_GIVEN_UP = "give_up"
+_ABANDONED = "give_up"
 
 
 async def _nothing() -> None:
     """Do nothing: the entry in the journal is the effect."""
 
 
-def _task_name(what: str, number: int) -> str:
-    return what if number == 0 else f"{what}#{number + 1}"
+def _task_name(name: str, number: int) -> str:
+    return name if number == 0 else f"{name}#{number + 1}"
 
 
 def _is_abandoned(scope: Scope | None, number: int) -> bool:
     if scope is None or scope.task is None:
         raise InternalError("A conversation started outside a node. Please report this.")
-    key: JournalKey = (scope.task.id, _task_name(_GIVEN_UP, number), 0)
+    key: JournalKey = (scope.task.id, _task_name(_ABANDONED, number), 0)
     return key in scope.run.journal
 
 
 # -- the conversation
 
-_OF_THE_RUN = (RunError, StorageError, InternalError)
-"""Errors of the run itself, which no other model would avoid."""
+_RUN_ERRORS = (RunError, StorageError, InternalError)
+"""Errors of the run itself, which another model would not avoid either."""
 
 
 class MissingModel(ModelError):
     """A step names an unknown model."""
 
 
-_NOT_TO_BE_MENDED = (InvalidConfig, MissingApiKey, MissingModel)
-"""Errors that another attempt with the same model would repeat."""
+_FINAL_ERRORS = (InvalidConfig, MissingApiKey, MissingModel)
+"""Errors that another attempt would only repeat."""
 
 
 class StepConversation:
@@ -108,9 +108,9 @@ class StepConversation:
         self._journal = journal
         self._messages: list[Message] = list(request.messages)
         self._names: Sequence[str] = (step.model, *step.fallback_models)
-        """The remaining models; a failed one is not called again in this attempt."""
+        """The models to try, in order. A failed one is removed: it is not called again in this attempt."""
         self._position = 0
-        """Distinguishes the next request to a model from earlier ones."""
+        """The number of requests to models so far, which distinguishes the next one in the journal."""
 
     async def reply(self) -> ModelResponse:
         """Return the first answer without tool calls. Raises StepFailed if there is none."""
@@ -134,7 +134,7 @@ class StepConversation:
         """Add a user message, to which the model answers next."""
         self._messages.append(Message(text))
 
-    # -- the model
+    # -- models
 
     async def _next_response(self) -> ModelResponse:
         """Return the next answer, and add it to the conversation."""
@@ -150,7 +150,7 @@ class StepConversation:
             try:
                 answer = await self._call_model(self._names[0])
             except Exception as error:
-                if isinstance(error, _OF_THE_RUN) and not isinstance(error, InvalidConfig):
+                if isinstance(error, _RUN_ERRORS) and not isinstance(error, InvalidConfig):
                     raise
                 errors.append(error)
                 self._report_failure(error)
@@ -184,11 +184,11 @@ class StepConversation:
             f"No model answered in step {self._step.name!r}. {' '.join(failures)}",
             code="LLM_FAILED",
             details={"failures": failures},
-            is_final=all(isinstance(error, _NOT_TO_BE_MENDED) for error in errors),
+            is_final=all(isinstance(error, _FINAL_ERRORS) for error in errors),
             retry_after=min(waits, default=None),
         )
 
-    # -- its tools
+    # -- tools
 
     async def _call_tool(self, call: ToolCall) -> Message:
         return await answer_call(call, self._tools, self._tool_context(call))

@@ -20,7 +20,7 @@ from statewright.workflow.steps.template import render
 
 
 class LlmStepHandler:
-    """Calls a model until its answer is accepted."""
+    """Handler of LLM steps: calls a model until its answer is accepted."""
 
     def __init__(
         self, step: LlmStep, order: StepOrder, models: StepModels, tools: Sequence[ToolSource], guard: OutputGuard
@@ -33,9 +33,11 @@ class LlmStepHandler:
         self._output = _make_output_form(step)
 
     async def perform(self, execution: StepExecution) -> StepResult:
-        tools = {tool.name: tool for tool in (source.bound(execution) for source in self._tools)}
+        tools = {tool.name: tool for tool in (source.bind(execution) for source in self._tools)}
         journal = ConversationJournal()
-        conversation = StepConversation(self._step, self._request(execution), self._models, tools, execution, journal)
+        conversation = StepConversation(
+            self._step, self._make_request(execution), self._models, tools, execution, journal
+        )
         corrections = 0
         while True:
             answer = CheckedAnswer(await conversation.reply(), self._step)
@@ -43,7 +45,7 @@ class LlmStepHandler:
             try:
                 feedback = self._guard.feedback(failed, corrections)
                 if feedback is None:
-                    return self._result(answer)
+                    return self._make_result(answer)
             except (StepFailed, InvalidUpdateError):
                 await journal.abandon()
                 raise
@@ -57,32 +59,27 @@ class LlmStepHandler:
         if not self._step.guardrails.post_checks:
             return []
 
-        async def verdict() -> list[list[str]]:
+        async def run() -> list[list[str]]:
             return [list(check) for check in await self._guard.run_checks(answer, execution)]
 
-        return [FailedCheck(*check) for check in await journal.call_once("check", verdict)]
+        return [FailedCheck(*check) for check in await journal.call_once("check", run)]
 
-    def _result(self, answer: CheckedAnswer) -> StepResult:
-        """Return the result of an answer. Raises StepFailed, and InvalidUpdateError if it names an unknown next
-        step."""
+    def _make_result(self, answer: CheckedAnswer) -> StepResult:
+        """Return the result of an answer. Raises StepFailed, or InvalidUpdateError for an unknown next step."""
         result = make_result(answer)
         self._order.resolve_next(self._step, result.state_updates.get(NEXT_STEP))
         return result
 
-    def _request(self, execution: StepExecution) -> ModelRequest:
+    def _make_request(self, execution: StepExecution) -> ModelRequest:
         """Return the first request. System messages come before the conversation, as providers require."""
         step = self._step
-        rendered = [
-            (message.role, render(message.content, execution.input, execution.state)) for message in step.messages
-        ]
-        system = [render(step.system_prompt, execution.input, execution.state)]
+        prompts = [("system", step.system_prompt), *((message.role, message.content) for message in step.messages)]
+        rendered = [(role, render(text, execution.input, execution.state)) for role, text in prompts]
         messages = [Message(text, role=role) for role, text in rendered if role != "system"]
         return ModelRequest(
             messages=messages,
-            continue_last=bool(messages) and messages[-1].role == "assistant",  # a prefilled answer
-            system="\n\n".join(
-                text for text in (*system, *(message for role, message in rendered if role == "system")) if text
-            ),
+            continue_last=bool(messages) and messages[-1].role == "assistant",  # it is the beginning of the answer
+            system="\n\n".join(text for role, text in rendered if role == "system" and text),
             output=self._output,
             temperature=step.temperature,
             max_tokens=step.max_tokens,
@@ -101,8 +98,8 @@ def make_result(answer: CheckedAnswer) -> StepResult:
     """Convert an answer to a result: JSON is merged into the state, text becomes a field. Raises StepFailed."""
     step = answer.step
     if step.response_format == "text":
-        written = {step.output_key or step.name: answer.text}
-        return StepResult(output=written, state_updates=written)
+        fields = {step.output_key or step.name: answer.text}
+        return StepResult(output=fields, state_updates=fields)
     value = _read_json(answer)
     if step.output_key is not None:
         return StepResult(output={step.output_key: value}, state_updates={step.output_key: value})
@@ -113,8 +110,8 @@ def make_result(answer: CheckedAnswer) -> StepResult:
             code="LLM_OUTPUT_INVALID",
             details={"text": answer.text[:1000]},
         )
-    written = dict(cast("Mapping[str, Any]", value))
-    return StepResult(output=written, state_updates=written)
+    fields = dict(cast("Mapping[str, Any]", value))
+    return StepResult(output=fields, state_updates=fields)
 
 
 def _read_json(answer: CheckedAnswer) -> Any:

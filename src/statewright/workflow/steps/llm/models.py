@@ -1,4 +1,4 @@
-"""Resolution of model names: the given models, then providers recognized by the prefix of a name."""
+"""Resolution of model names: the models of the workflow, then providers recognized by the prefix of a name."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _PROVIDERS: Final = {"gpt-": "openai", "o1-": "openai", "o3-": "openai", "o4-": 
 class StepModels:
     """Resolves the models that steps name. Models of providers are connected on demand."""
 
-    def __init__(self, given: ModelsGiven = None) -> None:
-        self._find = _make_finder(given)
+    def __init__(self, models: ModelsGiven = None) -> None:
+        self._find = _make_finder(models)
 
     def has(self, name: str) -> bool:
         """Return whether a name is known. The model may still fail to connect."""
@@ -49,7 +49,5 @@ def qualify_model_name(name: str) -> str | None:
     """Return the name of a model with its provider; None if the provider is not recognized."""
     if ":" in name:
         return name
-    provider = next(
-        (name_of_provider for begin, name_of_provider in _PROVIDERS.items() if name.startswith(begin)), None
-    )
+    provider = next((provider for prefix, provider in _PROVIDERS.items() if name.startswith(prefix)), None)
     return f"{provider}:{name}" if provider is not None else None

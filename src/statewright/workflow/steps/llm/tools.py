@@ -1,6 +1,6 @@
-"""Tools of LLM steps: their description from the definition, bound to the functions that implement them.
+"""Tools of LLM steps: descriptions from the definition, bound to the functions that implement them.
 
-Functions come from the tools that the workflow was compiled with, then from the task handlers.
+Functions are looked up in the tools that the workflow was compiled with, then in the task handlers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ToolsGiven = Mapping[str, Any] | Iterable[Any] | None
 class ToolSource(Protocol):
     """The implementation of a tool, shared by all executions."""
 
-    def bound(self, execution: StepExecution) -> Tool: ...
+    def bind(self, execution: StepExecution) -> Tool: ...
 
 
 def read_tools(tools: ToolsGiven) -> Mapping[str, Tool]:
@@ -74,7 +74,7 @@ class DeclaredTool:
         self.options: ToolOptions = getattr(tool, "options", None) or ToolOptions()
         self._tool = tool
 
-    def bound(self, execution: StepExecution) -> Tool:
+    def bind(self, execution: StepExecution) -> Tool:
         return self
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
@@ -89,7 +89,7 @@ class HandlerToolSource:
         self.handler = handler
         self.step = step
 
-    def bound(self, execution: StepExecution) -> Tool:
+    def bind(self, execution: StepExecution) -> Tool:
         return HandlerTool(self, execution)
 
 
@@ -108,9 +108,8 @@ class HandlerTool:
         step_context = self._execution.context(
             arguments, idempotency_key=context.idempotency_key, runtime=context.runtime
         )
-        result = read_result(
-            await call_function(_make_call(handler, step_context, self._source.step), handler), self.name
-        )
+        call = _make_call(handler, step_context, self._source.step)
+        result = read_result(await call_function(call, handler), self.name)
         if result.status == "waiting":
             raise ToolError(
                 f"The handler {self.name!r} returned 'waiting', which tools do not support. Make it a step of its own."

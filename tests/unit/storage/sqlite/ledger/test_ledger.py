@@ -57,7 +57,7 @@ from statewright.runs import (
 from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.ledger.ledger import SqliteLedger
-from statewright.testing.conformance.ledger.samples import NESTED, filled, label, run
+from statewright.testing.conformance.ledger.samples import NESTED, full_record, label, run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = bytes(range(32))
@@ -317,10 +317,10 @@ def test_what_users_put_in_is_encrypted(tmp_path: Path) -> None:
     with SqliteLedger(path, key=KEY) as ledger:
         given = {"given": [secret]}
         write(ledger, Insert(run(**dict.fromkeys(("input", "output", "error", "settings", "metadata", "tags"), given))))
-        write(ledger, Insert(replace(filled(StepRun, "s"), output=given, error=given)))
+        write(ledger, Insert(replace(full_record(StepRun, "s"), output=given, error=given)))
         told = dict.fromkeys(("url", "description", "disabled_reason", "secret"), secret)
         hook = Webhook(id="h", workspace_id="w1", events=["a"], created_at=NOW, **told)
-        write(ledger, Insert(replace(filled(Approval, "a"), prompt=secret, content=given, edited_content=given)))
+        write(ledger, Insert(replace(full_record(Approval, "a"), prompt=secret, content=given, edited_content=given)))
         write(ledger, Update(Approval, "a", {"decided_by": secret}))
         write(ledger, Insert(hook), Announce("w1", "a", given, NOW), Announce("w1", "b", given, NOW))
         write(ledger, Advance("r1", NOW, {"output": given}, [NewEvent("A", given)]))
@@ -508,7 +508,7 @@ def records_in(database: SqliteDatabase) -> Iterator[tuple[str, int]]:
 
 def test_a_run_that_was_forgotten_leaves_nothing(ledger: SqliteLedger) -> None:
     before = dict(records_in(ledger.database))
-    own: list[Record] = [run(), label("1"), replace(filled(StepRun, "s"), run_id="r1")]
+    own: list[Record] = [run(), label("1"), replace(full_record(StepRun, "s"), run_id="r1")]
     write(ledger, *map(Insert, own), Advance("r1", NOW, {}, [NewEvent("A", {})]))
     assert dict(records_in(ledger.database)) != before
     write(ledger, Forget("r1"))

@@ -15,7 +15,7 @@ from statewright.runs import RECORDS, Approval, Column, Record, Run, RunStatus, 
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.ledger.tables import Table, Tables, closed_json, opened_json
 from statewright.storage.sqlite.statements import run_script
-from statewright.testing.conformance.ledger.samples import bare, filled, run
+from statewright.testing.conformance.ledger.samples import full_record, minimal_record, run
 
 TYPES = {"text": "TEXT", "integer": "INTEGER", "flag": "INTEGER", "instant": "INTEGER", "status": "TEXT"}
 TYPES |= {"real": "REAL", "json": "BLOB", "sealed": "TEXT"}
@@ -74,7 +74,7 @@ def test_the_tables_are_made_once(connection: Any) -> None:
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.TABLE)
 def test_a_record_becomes_a_row_and_a_record_again(kind: type[Record]) -> None:
     table: Table[Any] = Table(kind, PLAIN)
-    for one in (filled(kind, "1"), bare(kind, "2")):
+    for one in (full_record(kind, "1"), minimal_record(kind, "2")):
         row = table.row(one)
         assert {type(value) for value in row} <= {str, int, float, bytes, type(None)}
         again = table.record(row)
@@ -123,7 +123,7 @@ def test_in_text_that_may_be_encrypted_nothing_can_be_looked_for() -> None:
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.TABLE)
 def test_an_encrypted_row_shows_names_and_numbers_alone(kind: type[Record]) -> None:
     table = Table(kind, ENCRYPTED)
-    one = filled(kind, "1")
+    one = full_record(kind, "1")
     row = dict(zip(table.names, table.row(one), strict=True))
     shown = {name for name, value in row.items() if isinstance(value, str) and table.columns[name].kind != "status"}
     assert shown <= SHOWN
@@ -132,7 +132,7 @@ def test_an_encrypted_row_shows_names_and_numbers_alone(kind: type[Record]) -> N
 
 
 def test_text_of_an_encrypted_database_that_was_not_sealed_can_be_read_still() -> None:
-    one = filled(Approval, "1")
+    one = full_record(Approval, "1")
     assert (
         Table(Approval, ENCRYPTED).record(Table(Approval, PLAIN).row(replace(one, content=None))).prompt == one.prompt
     )

@@ -23,7 +23,7 @@ def weather(city: str) -> str:
 
 
 def call(tool: Any, arguments: dict[str, Any]) -> Any:
-    return asyncio.run(tool.bound(EXECUTION).call(arguments, context=ToolContext()))
+    return asyncio.run(tool.bind(EXECUTION).call(arguments, context=ToolContext()))
 
 
 def handler_tool(handler: Any) -> HandlerToolSource:

@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 
-class Talk:
-    """One persistent connection."""
+class Connection:
+    """A persistent connection to a server."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -46,18 +46,18 @@ class Talk:
             self._writer.close()
 
 
-async def stream(port: int, path: str, wanted: int) -> int:
+async def stream(port: int, path: str, limit: int) -> int:
     """Read a stream of events until a number has arrived, and return the number."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
     writer.write(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\naccept: text/event-stream\r\n\r\n".encode())
     await reader.readuntil(b"\r\n\r\n")
-    count, rest = 0, b""
-    while count < wanted:
+    count, tail = 0, b""
+    while count < limit:
         part = await reader.read(2**18)
         if not part:
             break
-        whole = rest[-5:] + part  # the name of a field may be cut in two
-        count += whole.count(b"\ndata:") - rest[-5:].count(b"\ndata:")
-        rest = whole
+        data = tail[-5:] + part  # the name of a field may be cut in two
+        count += data.count(b"\ndata:") - tail[-5:].count(b"\ndata:")
+        tail = data
     writer.close()
     return count

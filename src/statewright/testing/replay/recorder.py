@@ -1,0 +1,403 @@
+"""The recorder of `record`: it listens to the events of runs, and makes their records.
+
+A run has one open superstep, whose tasks are recorded as they finish. When the superstep is completed, the state after
+it is recorded as the differences from the last one. When the run stops within the superstep (a failure, an interrupt, a
+cancellation), the outcomes that had no effect are removed, because a task may finish after its run has stopped waiting
+for it. A checkpoint that no recorded run has made is recorded when a run that depends on it begins.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from statewright.channels import MISSING, difference
+from statewright.checkpoint import NO_ARG, BranchKey, Checkpoint, Pending, SavedCheckpoint, Task, TaskResult
+from statewright.errors import InternalError, InvalidConfig
+from statewright.events import Event, EventKind
+from statewright.futures import resolve
+from statewright.graph import START, ParentCommand
+from statewright.ids import CheckpointId
+from statewright.runtime.core.commit import saved_form, saved_form_of_result
+from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
+from statewright.runtime.invocation.run import Run
+from statewright.runtime.tasks.scope import current_scope
+from statewright.serde.serde import Serde
+from statewright.testing.replay.file import write_recording
+from statewright.testing.replay.forms import (
+    plain_error,
+    plain_held,
+    plain_joins,
+    plain_tasks,
+    recorded_checkpoint,
+    recorded_outcome,
+)
+from statewright.testing.replay.names import Names
+from statewright.testing.replay.records import (
+    RecordedEnd,
+    RecordedOutcome,
+    RecordedRun,
+    RecordedState,
+    RecordedStep,
+    RecordedTask,
+    Recording,
+)
+
+REPORT_TIMEOUT = 1.0
+"""Seconds to wait for the outcome of a task that another thread is about to report."""
+
+
+class _OpenRun:
+    """A run that is being recorded."""
+
+    def __init__(self, run: Run, record: RecordedRun) -> None:
+        self.run = run
+        self.record = record
+        self.values: dict[str, Any] = {}
+        """The last recorded state."""
+        self.step: RecordedStep | None = None
+        """The current superstep."""
+        self.tasks: dict[str, RecordedTask] = {}
+        """Its tasks by id."""
+        self.outcomes: dict[str, Outcome] = {}
+        """Their outcomes by id of the task."""
+        self.is_alone = True
+        """True if no other run spends from the budget meanwhile, so that its spending can be recorded."""
+        spent = run.spent
+        self.tokens, self.cost = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
+        self.was_over = False
+
+
+class Recorder:
+    """Listeners that make a recording of the events of runs. Events may come from any thread."""
+
+    def __init__(self, serde: Serde) -> None:
+        self._serde = serde
+        self._names = Names()
+        self._calls: list[RecordedRun] = []
+        self._runs: dict[tuple[str, str], _OpenRun] = {}
+        self._tasks: dict[str, tuple[_OpenRun, RecordedTask]] = {}
+        """The tasks of all current supersteps, with their runs."""
+        self._uncertain: set[BranchKey] = set()
+        """Branches on which a run was abandoned, so that its last save is not recorded."""
+        self._error: Exception | None = None
+        self._changed = threading.Condition(threading.RLock())
+
+    @property
+    def listeners(self) -> list[tuple[EventKind, Callable[[Event], None]]]:
+        """The listeners for an `EventEmitter`."""
+        listeners: list[tuple[EventKind, Callable[[Event], None]]] = [
+            ("run_started", self._run_started),
+            ("input_applied", self._input_applied),
+            ("superstep_started", self._superstep_started),
+            ("task_finished", self._task_finished),
+            ("superstep_finished", self._superstep_finished),
+            ("committed", self._committed),
+            ("run_finished", self._run_finished),
+        ]
+        return [(kind, self._guarded(listen)) for kind, listen in listeners]
+
+    def _guarded(self, listen: Callable[[Event], None]) -> Callable[[Event], None]:
+        """Return a listener that keeps its exceptions for `write`: they must not fail the run."""
+
+        def listen_safely(event: Event) -> None:
+            with self._changed:
+                if self._error is not None:
+                    return  # nothing will be written
+                try:
+                    listen(event)
+                except Exception as error:
+                    self._error = error
+
+        return listen_safely
+
+    def _run_of(self, event: Event) -> _OpenRun | None:
+        return self._runs.get((event.run_id, event.namespace))
+
+    def write(self, path: Path) -> None:
+        """Write the recording. Raises the exception of a listener, if there was one."""
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            calls = [call for call in self._calls if _has_begun(call)]
+            if not calls:
+                raise InvalidConfig(f"No run was recorded in {path}. Call the graph that record() returns.")
+            for call in calls:
+                _normalize(call)
+            write_recording(path, Recording(calls), self._names, self._serde)
+
+    def _frozen(self, value: Any, path: str) -> Any:
+        """Return the value as it will be read. Raises SerdeError with the path to a value that cannot be stored."""
+        return self._serde.decode(self._serde.encode(value, path))
+
+    # -- runs
+
+    def _run_started(self, event: Event) -> None:
+        scope = current_scope()
+        assert scope is not None
+        run = scope.run
+        caller = self._tasks.get(_caller_of(run)) if run.nested else None
+        if run.nested and caller is None:
+            return  # the superstep of its caller is over, so its result is not used
+        earlier = self._run_of(event)
+        if earlier is not None and earlier.record.rest is None and earlier.record.steps:
+            self._abandon(earlier)
+        number = caller[0].record.number if caller is not None else 1 + len(self._calls)
+        self._names.add_run(run.run_id, number)
+        record = self._new_record(run, number, event.data)
+        open_run = self._runs[event.run_id, event.namespace] = _OpenRun(run, record)
+        open_run.is_alone = caller is None or (caller[0].is_alone and len(caller[0].tasks) == 1)
+        self._record_existing(open_run)
+        (caller[1].calls if caller is not None else self._calls).append(record)
+
+    def _new_record(self, run: Run, number: int, value: Any) -> RecordedRun:
+        settings = run.settings
+        return RecordedRun(
+            number=number,
+            graph=run.program.graph.name,
+            version=run.program.graph.version,
+            namespace=self._names.text(run.namespace),
+            given=self._frozen(_saved_input(run, value), "input"),
+            thread_id=settings.thread_id,
+            branch=settings.branch,
+            checkpoint_id=settings.checkpoint_id,
+            saves=run.saver is not None,
+            saves_at_rest=run.saves_at_rest,
+            recursion_limit=settings.recursion_limit,
+            breaks_before=sorted(run.config.breaks_before),
+            breaks_after=sorted(run.config.breaks_after),
+            on_unfinished=run.config.on_unfinished,
+            budget=run.config.budget,
+            keeps_calls=run.config.keeps_calls,
+            parent_task=_caller_of(run) if run.nested else None,
+        )
+
+    def _record_existing(self, open_run: _OpenRun) -> None:
+        """Record the checkpoints on the thread that the run depends on."""
+        run, record = open_run.run, open_run.record
+        self._names.add_task(Task(START, NO_ARG, run.origin(run.run_id, -1), 0))
+        head = self._load(run, None)
+        if head is None:
+            return
+        named_id = run.settings.checkpoint_id
+        if named_id is not None and not run.nested and named_id not in self._names:
+            self._record_checkpoint(open_run, self._load(run, named_id), "named")
+        assert run.line is not None
+        if head.id not in self._names or run.line in self._uncertain:
+            self._uncertain.discard(run.line)
+            self._record_checkpoint(open_run, head, "head")
+        record.head = head.id
+
+    def _load(self, run: Run, checkpoint_id: str | None) -> SavedCheckpoint | None:
+        if run.saver is None or run.line is None:
+            return None
+        thread_id, namespace, branch = run.line
+        named_id = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
+        return resolve(run.saver.load(thread_id, namespace=namespace, branch=branch, checkpoint_id=named_id))
+
+    def _record_checkpoint(self, open_run: _OpenRun, saved: SavedCheckpoint | None, role: str) -> None:
+        if saved is None:
+            return
+        checkpoint, path = saved.checkpoint, (open_run.record.number, self._names.text(open_run.run.namespace), role)
+        self._names.add_existing(checkpoint.id, *path)
+        for index, task in enumerate((*checkpoint.frontier, *(held.task for held in checkpoint.held))):
+            self._names.add_existing(task.origin, *path, index)
+        self._add_names(open_run.run, checkpoint)
+        for task_id, questions in saved.pending.interrupts.items():
+            for question in questions:
+                self._names.add_interrupt(question.id, task_id)
+        open_run.record.found.append(recorded_checkpoint(saved, self._serde))
+
+    def _run_finished(self, event: Event) -> None:
+        open_run = self._run_of(event)
+        if open_run is None:
+            return
+        if open_run.step is not None:
+            self._close(open_run, _find_counted(open_run, event.data, self._load(open_run.run, None)))
+        open_run.record.rest = _make_end(open_run.run, event.data)
+
+    def _abandon(self, open_run: _OpenRun) -> None:
+        """Close a run that will emit no more events."""
+        if open_run.run.line is not None:
+            self._uncertain.add(open_run.run.line)
+        if open_run.step is not None:
+            open_run.record.steps.remove(open_run.step)
+            self._close(open_run, {})
+
+    # -- supersteps
+
+    def _committed(self, event: Event) -> None:
+        open_run = self._run_of(event)
+        if open_run is not None:
+            self._name_commit(open_run, event.data.checkpoint)
+
+    def _input_applied(self, event: Event) -> None:
+        open_run = self._run_of(event)
+        if open_run is not None:
+            self._name_commit(open_run, event.data)
+            state = self._state(open_run, event.data)
+            open_run.record.steps.append(RecordedStep(event.data.step, [], state, is_input=True))
+
+    def _superstep_started(self, event: Event) -> None:
+        open_run = self._run_of(event)
+        if open_run is None:
+            return
+        tasks: tuple[Task, ...] = event.data
+        path = f"superstep {event.step}"
+        saved = saved_form(open_run.run.program, Checkpoint("", event.step, {}, tasks)).frontier
+        records = [RecordedTask(task.node, self._frozen(task.arg, f"{path}, {task.node}"), task.id) for task in saved]
+        is_over = open_run.run.spent is not None and open_run.run.spent.is_over
+        rerouted, open_run.was_over = is_over and not open_run.was_over, is_over
+        open_run.step = RecordedStep(event.step, records, out_of_budget=rerouted)
+        open_run.record.steps.append(open_run.step)
+        for task, record in zip(tasks, records, strict=True):
+            self._names.add_task(task)
+            open_run.tasks[task.id] = record
+            self._tasks[task.id] = (open_run, record)
+
+    def _task_finished(self, event: Event) -> None:
+        open_run = self._run_of(event)
+        outcome: Outcome = event.data
+        task = open_run.tasks.get(outcome.task.id) if open_run is not None else None
+        if open_run is None or task is None:
+            return  # its superstep has ended without it, so its outcome has no effect
+        task.attempts = event.attempt
+        task.journal = self._journal(open_run.run, outcome.task)
+        path = f"superstep {open_run.step.number if open_run.step else 0}, {task.node}"
+        task.outcome = self._frozen(self._recorded_outcome(open_run.run, outcome), path)
+        open_run.outcomes[task.id] = outcome
+        self._changed.notify_all()
+
+    def _recorded_outcome(self, run: Run, outcome: Outcome) -> RecordedOutcome:
+        if isinstance(outcome, Pause):
+            for question in outcome.interrupts:
+                self._names.add_interrupt(question.id, outcome.task.id)
+        return recorded_outcome(
+            saved_form_of_result(run.program, outcome) if isinstance(outcome, TaskResult) else outcome
+        )
+
+    def _journal(self, run: Run, task: Task) -> list[list[Any]]:
+        """Return the completed steps of a task and of the functions that it called as tasks."""
+        entries = [
+            [task_id.removeprefix(task.id), name, ordinal, arguments, value]
+            for (task_id, name, ordinal), (arguments, value) in list(run.journal.items())
+            if task_id.partition(":")[0] == task.id
+        ]
+        return self._frozen(sorted(entries, key=lambda entry: entry[:3]), f"journal of {task.node}")
+
+    def _superstep_finished(self, event: Event) -> None:
+        open_run = self._run_of(event)
+        if open_run is None or open_run.step is None:
+            return
+        # With durability `sync` the thread that saves results reports them, possibly a moment after this event.
+        self._changed.wait_for(lambda: open_run.outcomes.keys() == open_run.tasks.keys(), REPORT_TIMEOUT)
+        for task_id, task in open_run.tasks.items():
+            if task_id not in open_run.outcomes:
+                raise InternalError(f"The outcome of node {task.node!r} in superstep {event.step} was not reported.")
+        self._name_commit(open_run, event.data)
+        open_run.step.after = self._state(open_run, event.data)
+        self._close(open_run, open_run.outcomes)
+
+    def _close(self, open_run: _OpenRun, counted: Iterable[str]) -> None:
+        """End a superstep; only the outcomes of the counted tasks remain."""
+        step, spent = cast(RecordedStep, open_run.step), open_run.run.spent
+        for task_id, task in open_run.tasks.items():
+            self._tasks.pop(task_id, None)
+            if task_id not in counted:
+                task.outcome, task.attempts, task.journal = None, 1, []
+        if spent is not None and open_run.is_alone:
+            inner = [inner for task in step.tasks for call in task.calls for inner in call.steps]
+            step.tokens = spent.tokens - open_run.tokens - sum(inner_step.tokens for inner_step in inner)
+            step.cost = spent.cost - open_run.cost - sum(inner_step.cost for inner_step in inner)
+            open_run.tokens, open_run.cost = spent.tokens, spent.cost
+        open_run.step, open_run.tasks, open_run.outcomes = None, {}, {}
+
+    # -- checkpoints
+
+    def _name_commit(self, open_run: _OpenRun, checkpoint: Checkpoint) -> None:
+        """Name a checkpoint that the run has made, and the ids in it."""
+        if open_run.run.saver is not None:
+            number, namespace = open_run.record.number, open_run.run.namespace
+            self._names.add_commit(checkpoint.id, number, namespace, checkpoint.step)
+        self._add_names(open_run.run, checkpoint)
+
+    def _add_names(self, run: Run, checkpoint: Checkpoint) -> None:
+        for task in (*checkpoint.frontier, *(held.task for held in checkpoint.held)):
+            self._names.add_task(task)
+        # The tasks that would write the next input, and the next update from outside.
+        self._names.add_task(Task(START, NO_ARG, run.origin(checkpoint.id, checkpoint.step), 0))
+        self._names.add_task(Task(START, NO_ARG, checkpoint.id, 0))
+
+    def _state(self, open_run: _OpenRun, after: Checkpoint) -> RecordedState:
+        """Return the record of a checkpoint: the differences from the last one, and the frontier."""
+        saved = saved_form(open_run.run.program, after)
+        before, values = open_run.values, saved.values
+        changes: dict[str, Any] = {name: MISSING for name in before if name not in values}
+        for name, value in values.items():
+            if name not in before or before[name] is not value:
+                changes[name] = difference(before.get(name, MISSING), value)
+        open_run.values = values
+        return RecordedState(
+            changes=self._frozen(changes, "state"),
+            frontier=self._frozen(plain_tasks(saved.frontier), "frontier"),
+            held=self._frozen(plain_held(saved.held), "held"),
+            joins=plain_joins(open_run.run.program, saved.joins),
+        )
+
+
+def _caller_of(run: Run) -> str:
+    """Return the id of the node's task that called a subgraph, directly or from a function called as a task."""
+    return str(run.metadata.get("parent_task", "")).partition(":")[0]
+
+
+def _saved_input(run: Run, value: Any) -> Any:
+    """Return the input without untracked values."""
+    untracked = run.program.untracked
+    if not untracked or not isinstance(value, Mapping):
+        return value
+    return {name: item for name, item in cast("Mapping[str, Any]", value).items() if name not in untracked}
+
+
+def _find_counted(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
+    """Return the tasks of an incomplete superstep whose outcomes count: the failure that ended it, and saved ones.
+
+    Tasks that were running then may have reported an outcome, but the run did not wait for it.
+    """
+    outcomes = open_run.outcomes
+    failures = {task_id: outcome for task_id, outcome in outcomes.items() if isinstance(outcome, Failure)}
+    if all(failure.leaves for failure in failures.values()) and end.status != "cancelled":
+        return set(outcomes)
+    pending = saved.pending if saved is not None else Pending()
+    causes = {task_id for task_id, failure in failures.items() if failure.error is end.error}
+    return causes | (outcomes.keys() & (pending.completed.keys() | pending.interrupts.keys()))
+
+
+def _make_end(run: Run, end: RunOutcome) -> RecordedEnd:
+    error, control = end.error, run.control
+    stopped: list[str] | None = None
+    if control is not None and error is not None and not isinstance(error, ParentCommand):
+        name = type(error).__name__
+        if name == "RunCancelled" and control.cancel_reason is not None:
+            stopped = ["cancel", control.cancel_reason]
+        elif name == "GraphDrained" and control.drain_reason is not None:
+            stopped = ["drain", control.drain_reason]
+    message = plain_error(error) if error is not None else None
+    return RecordedEnd(end.status, [question.id for question in end.interrupts], end.node, message, stopped)
+
+
+def _has_begun(call: RecordedRun) -> bool:
+    """Return whether a run began, and was not refused before."""
+    return call.rest is not None or bool(call.steps)
+
+
+def _normalize(call: RecordedRun) -> None:
+    """Remove the records of abandoned work, and sort the calls of each task, which may be concurrent."""
+    if call.rest is None and call.steps and call.steps[-1].after is None:
+        call.steps.pop()  # the run was abandoned in this superstep
+    for step in call.steps:
+        for task in step.tasks:
+            task.calls = sorted(filter(_has_begun, task.calls), key=lambda inner: inner.namespace)
+            for inner in task.calls:
+                _normalize(inner)

@@ -1,0 +1,252 @@
+"""Replay of one recorded task: its outcome is taken from the file, or computed if its node is a graph."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+from statewright.checkpoint import BranchKey, Checkpoint, InMemorySaver, Task, TaskResult
+from statewright.errors import UnknownTarget, suggestion
+from statewright.graph import Memory, ParentCommand, Send
+from statewright.runtime import CompiledGraph
+from statewright.runtime.concurrency.private_loop import run_privately
+from statewright.runtime.core.program import NodeProgram, is_handed_over
+from statewright.runtime.core.subgraph import Pairs, shared, subgraph_calls
+from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
+from statewright.runtime.invocation.run import Run, SubgraphCall
+from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line
+from statewright.runtime.tasks.execute import (
+    answer_of_child,
+    ask,
+    begin,
+    checked_targets,
+    routing_view,
+    settle,
+    take_choices,
+    written,
+)
+from statewright.runtime.tasks.interrupt import ChildCommand, Paused
+from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
+from statewright.serde.serde import Serde
+from statewright.testing.clock import FakeClock
+from statewright.testing.replay.checks import RunChecks
+from statewright.testing.replay.comparison import plain_targets, plain_writes
+from statewright.testing.replay.forms import recorded_outcome
+from statewright.testing.replay.mismatch import Position, ReplayMismatch
+from statewright.testing.replay.records import (
+    Completed,
+    Failed,
+    ForParent,
+    Interrupted,
+    RecordedRun,
+    RecordedTask,
+)
+
+
+class Player(Protocol):
+    """The player of the whole recording, which holds everything that its runs share."""
+
+    file: str
+    serde: Serde
+    saver: InMemorySaver
+    clock: FakeClock
+    graphs: Mapping[str, CompiledGraph]
+    unchecked: dict[str, None]
+
+    def replay_nested(
+        self,
+        recorded: RecordedRun,
+        graph: CompiledGraph,
+        scope: Scope,
+        branch: BranchKey | None,
+        value: Any,
+        call: SubgraphCall,
+    ) -> RunOutcome | None: ...
+
+
+class TaskPlayer:
+    """Plays the tasks of one recorded run."""
+
+    def __init__(self, player: Player, run: Run, checks: RunChecks) -> None:
+        self._player = player
+        self._run = run
+        self._checks = checks
+
+    def play(self, position: Position, task: Task, record: RecordedTask, checkpoint: Checkpoint) -> Outcome | None:
+        """Return the outcome of a task; None if it had none. Raises ReplayMismatch."""
+        node = self._run.program.nodes[task.node]
+        scope = Scope(self._run, task, checkpoint)
+        token = enter_scope(scope)
+        try:
+            if node.node is not None and node.node.is_subgraph and record.calls:
+                return self._play_subgraph(position, scope, node, record)
+            self._play_calls(scope, record)
+            return self._restore_outcome(position, scope, node, record)
+        finally:
+            leave_scope(token)
+
+    def _restore_outcome(
+        self, position: Position, scope: Scope, node: NodeProgram, record: RecordedTask
+    ) -> Outcome | None:
+        """Return the recorded outcome of a node that is a function, with targets that are valid today."""
+        task, recorded = cast(Task, scope.task), record.outcome
+        if recorded is None:
+            return None
+        if isinstance(recorded, Interrupted):
+            return Pause(task, tuple(recorded.interrupts))
+        if isinstance(recorded, Failed):
+            return Failure(task, recorded.error)
+        if isinstance(recorded, ForParent):
+            return Failure(task, ParentCommand(recorded.command, *recorded.more))
+        self._check_fields(position, recorded)
+        plain: Any = recorded.writes
+        writes: Any = cast(Any, plain) if isinstance(plain, dict) else [tuple(pair) for pair in plain]
+        targets = [self._checks.renames.target(target) for target in recorded.targets]
+        if recorded.goto:
+            result = TaskResult(task, writes, targets, goto=True)
+            if not is_handed_over(result):
+                result.targets = self._check_targets(position, node, targets)
+            return result
+        result = TaskResult(task, writes, node.successors)
+        self._route(position, scope, node, result, targets)
+        self._checks.check_targets(position, targets, result.targets)
+        return result
+
+    def _check_fields(self, position: Position, recorded: Completed) -> None:
+        """Raise ReplayMismatch for a write to a field that the state no longer has."""
+        program = self._run.program
+        for name, _ in plain_writes(recorded.writes) if program.graph.schema.closed else ():
+            if name not in program.channels:
+                hint = "  " + suggestion(name, program.channels, noun="Fields")
+                write = f"a write to {name!r}"
+                raise ReplayMismatch(position, "it wrote to an unknown field", write, "no such field", hint)
+
+    def _check_targets(self, position: Position, node: NodeProgram, targets: list[Any]) -> list[str | Send]:
+        try:
+            return checked_targets(self._run, node, targets)
+        except UnknownTarget as error:
+            what = "its recorded targets are not allowed"
+            raise ReplayMismatch(position, what, plain_targets(targets), f"{error}") from error
+
+    def _route(
+        self, position: Position, scope: Scope, node: NodeProgram, result: TaskResult, recorded: list[Any]
+    ) -> None:
+        """Evaluate the conditional edges of a node on the state with its writes."""
+        if not node.routes:
+            return
+        try:
+            view = routing_view(scope, cast(Checkpoint, scope.checkpoint), result)
+            choices = [_run_choice(ask(route, scope, view)) for route in node.routes]
+            take_choices(self._run, node, result, choices)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            raise ReplayMismatch(position, "its conditional edge raises", plain_targets(recorded), message) from error
+
+    # -- subgraphs
+
+    def _play_calls(self, scope: Scope, record: RecordedTask) -> None:
+        """Play the graphs that a node called in its function."""
+        earlier = set[str]()
+        for call in record.calls:
+            graph = self._player.graphs.get(call.graph)
+            if graph is None:
+                self._player.unchecked[call.graph] = None
+                continue
+            caller, is_own = scope.run, record.id in call.namespace
+            branch: BranchKey | None = None
+            if call.saves and caller.line is not None:
+                branch = caller.line._replace(namespace=call.namespace)
+                if is_own and not caller.config.keeps_calls:
+                    caller.open_namespaces.add(call.namespace)
+            subgraph_call = begin_call(scope, graph.program, "call" if is_own else "thread")
+            subgraph_call.namespace = call.namespace
+            subgraph_call.is_retry = call.namespace in earlier and bool(call.steps) and call.steps[0].is_input
+            earlier.add(call.namespace)
+            self._player.replay_nested(call, graph, scope, branch, call.given, subgraph_call)
+
+    def _play_subgraph(
+        self, position: Position, scope: Scope, node: NodeProgram, record: RecordedTask
+    ) -> Outcome | None:
+        """Return the outcome of a node that is a graph: the graph is played once for each attempt."""
+        outcome: Outcome | None = None
+        for call in record.calls:
+            attempt = Scope(scope.run, scope.task, scope.checkpoint)
+            outcome = self._play_attempt(position, attempt, node, call)
+        recorded = record.outcome
+        # A timeout or a cancellation came from outside of the graph, so playing it cannot fail in the same way.
+        timed_out = isinstance(recorded, Failed) and not isinstance(outcome, Failure)
+        if outcome is None or recorded is None or timed_out:
+            return self._restore_outcome(position, scope, node, record)
+        self._checks.check_outcome(position, recorded, recorded_outcome(outcome))
+        return outcome
+
+    def _play_attempt(self, position: Position, scope: Scope, node: NodeProgram, call: RecordedRun) -> Outcome | None:
+        """Play an attempt at a node that is a graph; return None if the recorded attempt was abandoned."""
+        run, task = scope.run, cast(Task, scope.task)
+        program, definition = run.program, node.node
+        assert definition is not None
+        fields = frozenset(program.channels) if program.graph.schema.closed else None
+        callee = _PlayedSubgraph(self._player, cast(CompiledGraph, definition.action), scope, call)
+        play, _ = subgraph_calls(cast(Any, callee), definition.memory, fields, frozenset(program.merging))
+        checkpoint = cast(Checkpoint, scope.checkpoint)
+        try:
+            try:
+                answer: Any = play(begin(scope, node, task, checkpoint))
+            except ChildCommand as signal:
+                answer = answer_of_child(scope, node, task, signal)
+            result = written(scope, node, task, answer)
+            if not result.goto:
+                self._route(position, scope, node, result, [])
+            return result
+        except ReplayMismatch:
+            raise
+        except _Abandoned:
+            return None
+        except BaseException as error:
+            return settle(scope, node, task, error)
+
+
+class _Abandoned(BaseException):
+    """Leaves the node of a subgraph whose recorded call has no end."""
+
+
+class _PlayedSubgraph:
+    """A subgraph whose recorded run is played in place of a new run."""
+
+    def __init__(self, player: Player, graph: CompiledGraph, scope: Scope, call: RecordedRun) -> None:
+        self._player = player
+        self._graph = graph
+        self._scope = scope
+        self._call = call
+        self.reported = graph.reported
+        self.passes_state_on = graph.passes_state_on
+
+    def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
+        """Return or raise what `CompiledGraph.call_within` does."""
+        scope, graph = self._scope, self._graph
+        call = begin_call(scope, graph.program, memory)
+        branch = call_line(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)
+        schema = graph.graph.input_schema
+        value = shared(state, frozenset(schema.fields) if schema.closed else None)
+        outcome = self._player.replay_nested(self._call, graph, scope, branch, value, call)
+        if outcome is None:
+            raise _Abandoned
+        if outcome.error is not None:
+            if isinstance(outcome.error, ParentCommand):
+                raise ChildCommand(*outcome.error.commands, nodes=outcome.error.nodes)
+            raise outcome.error
+        if outcome.status in ("waiting", "paused"):
+            raise Paused(*outcome.interrupts)
+        return graph.program.output(outcome.checkpoint.values, plain=True), outcome.checkpoint.reported
+
+
+def _run_choice(choice: Any) -> Any:
+    """Return the choice of a conditional edge; await it if the edge is async."""
+    if not inspect.isawaitable(choice):
+        return choice
+
+    async def wait() -> Any:
+        return await choice
+
+    return run_privately(wait)
