@@ -25,7 +25,7 @@ from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, begin_in_thread, call_in_thread, workers
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunTasks, Save, SaveCallers, Stamp
 from statewright.runtime.core.events import tell_broken_off
-from statewright.runtime.core.loop import note_failure
+from statewright.runtime.core.partial_results import save_failure
 from statewright.runtime.core.program import Lane, NodeProgram
 from statewright.runtime.drivers.saver_calls import (
     are_callers_saved,
@@ -394,7 +394,7 @@ async def _grace(step: Superstep, changed: asyncio.Event) -> None:
 async def _save_failure(step: Superstep, failure: Failure) -> None:
     """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
     try:
-        await _perform_all(step.run, note_failure(step.run, step.checkpoint, failure))
+        await _perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
         step.close()  # what others bring could not be saved any more
     except Exception as error:

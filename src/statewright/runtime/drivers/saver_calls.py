@@ -20,7 +20,7 @@ from statewright.runtime.core.effects import (
     SavePending,
     Stamp,
 )
-from statewright.runtime.core.loop import save_uncommitted
+from statewright.runtime.core.saving import save_uncommitted
 from statewright.runtime.invocation.run import CallingTask, Run
 from statewright.runtime.lifecycle.thread_lease import await_turn
 from statewright.runtime.tasks.standing import check_wanted

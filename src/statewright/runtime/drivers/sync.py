@@ -22,7 +22,7 @@ from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, work
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.effects import RunGenerator, RunTasks
 from statewright.runtime.core.events import tell_broken_off
-from statewright.runtime.core.loop import note_failure
+from statewright.runtime.core.partial_results import save_failure
 from statewright.runtime.core.program import Lane
 from statewright.runtime.drivers.saver_calls import flush, perform_all, perform_effect
 from statewright.runtime.invocation.emitter import StreamBuffer
@@ -216,7 +216,7 @@ def _grace(step: Superstep, lanes: _Lanes, wake: SafeEvent, buffer: StreamBuffer
 def _save_failure(step: Superstep, failure: Failure) -> None:
     """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
     try:
-        perform_all(step.run, note_failure(step.run, step.checkpoint, failure))
+        perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
         step.close()  # what others bring could not be saved any more
     except Exception as error:

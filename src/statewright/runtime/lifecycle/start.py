@@ -33,16 +33,16 @@ from statewright.runtime.core.effects import Effect, Emit, Load, SaveCallers
 from statewright.runtime.core.events import run_event
 from statewright.runtime.core.fold import pairs_of
 from statewright.runtime.core.graph_migration import fitted
-from statewright.runtime.core.loop import (
+from statewright.runtime.core.loop import supersteps
+from statewright.runtime.core.program import Program
+from statewright.runtime.core.saving import (
     NOTHING_SAVED,
     call_namespaces,
     commit_of,
     draw_stamp,
     save_commit,
     save_pending,
-    supersteps,
 )
-from statewright.runtime.core.program import Program
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import taken_along

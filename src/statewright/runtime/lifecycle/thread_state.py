@@ -27,8 +27,8 @@ from statewright.ids import CheckpointId, checked_name
 from statewright.runtime.core.apply import apply_beside, with_report
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Load
-from statewright.runtime.core.loop import call_namespaces, commit_of, draw_stamp, save_commit
 from statewright.runtime.core.program import HANDLER_SUFFIX
+from statewright.runtime.core.saving import call_namespaces, commit_of, draw_stamp, save_commit
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import find_callers, fork_inside, has_ended, taken_along
