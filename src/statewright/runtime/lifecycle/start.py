@@ -32,7 +32,7 @@ from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Emit, Load, SaveCallers
 from statewright.runtime.core.events import run_event
 from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.graph_migration import fitted
+from statewright.runtime.core.graph_migration import fit_to_graph
 from statewright.runtime.core.loop import supersteps
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.saving import (
@@ -180,7 +180,7 @@ def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
     """Return the saved thread, migrated to this graph."""
     if saved is None:
         return None
-    fitting = fitted(run.program, saved)
+    fitting = fit_to_graph(run.program, saved)
     if fitting.checkpoint.values is not saved.checkpoint.values:
         run.migrated = saved.checkpoint.values
     return fitting

@@ -18,7 +18,7 @@ from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Command, ParentCommand
 from statewright.ids import interrupt_id
-from statewright.runtime.core.graph_migration import check_answered, check_new, is_unchanged
+from statewright.runtime.tasks.changed_questions import check_answered, check_new, is_unchanged
 from statewright.runtime.tasks.scope import current_scope
 from statewright.runtime.tasks.standing import check_not_refused, note_refusal
 from statewright.state import check_schema, check_value

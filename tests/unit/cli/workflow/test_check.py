@@ -124,7 +124,7 @@ def test_open_threads_are_checked_against_the_graph(statewright: Any, folder: Pa
     ended = statewright("check", "changing.py:new", "--against", "x.db")
     assert ended.code == 1
     assert "t-1 (main): Thread 't-1' was saved by version none" in ended.out
-    assert "Node 'ask' is due, and there is none" in ended.out
+    assert "Node 'ask' is due, but does not exist" in ended.out
 
 
 def test_finished_threads_fit_every_graph(statewright: Any, folder: Path) -> None:
