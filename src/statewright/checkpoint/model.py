@@ -240,10 +240,12 @@ def step_id(key: JournalKey) -> TaskId:
 
 
 class JournalEntry(NamedTuple):
-    """The fingerprint of a step's arguments, and its result."""
+    """A recorded call of a step."""
 
-    given: str
+    arguments: str
+    """The fingerprint of the arguments."""
     value: Any
+    """The result."""
 
 
 @dataclass(slots=True)

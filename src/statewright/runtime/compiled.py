@@ -63,7 +63,7 @@ from statewright.runtime.streaming.modes import (
     shown_values,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused, raise_to_caller
-from statewright.runtime.tasks.retries import cached_name
+from statewright.runtime.tasks.result_cache import cached_name
 from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.runtime.thread_methods import ThreadMethods, run_in_thread
 from statewright.state import context_json_schema, json_schema

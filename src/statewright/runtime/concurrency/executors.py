@@ -15,7 +15,7 @@ from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.retries import perform_guarded, performer
+from statewright.runtime.tasks.retries_sync import perform_guarded, performer
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 
 

@@ -55,7 +55,7 @@ from statewright.runtime.lifecycle.thread_lease import (
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
 from statewright.runtime.tasks.execute_async import call_function, perform_async
-from statewright.runtime.tasks.retries_async import call_later, lent_async, pause, perform_guarded_async
+from statewright.runtime.tasks.retries_async import call_later, pause, perform_guarded_async, suspended_slots_async
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere
 from statewright.runtime.tasks.standing import is_waited_for, superstep_above
 
@@ -170,7 +170,7 @@ async def _drive_within(run: Run, given: Any) -> None:
     caller = current_scope()
     with CallInProgress(run):
         if caller is not None and (caller.holding or caller.lending):
-            async with lent_async(caller):
+            async with suspended_slots_async(caller):
                 await drive_async(run, run_until_idle(run, given))
         else:
             await drive_async(run, run_until_idle(run, given))

@@ -32,7 +32,7 @@ from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import LeaseRenewer
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.retries import perform_guarded, suspended_slots
+from statewright.runtime.tasks.retries_sync import perform_guarded, suspended_slots
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
 from statewright.runtime.tasks.standing import superstep_above
 

@@ -77,21 +77,21 @@ class Counts:
         self.retryable: dict[tuple[object, ...], bool] = {}
         """Retry keys of subgraph calls that may be retried: True if the call failed, False if it was cancelled."""
 
-    def next_place(self, name: str, given: str) -> int:
+    def next_ordinal(self, name: str, arguments: str) -> int:
         """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.
 
         A node that catches the error and retries then finds the result under the first ordinal when it is re-executed.
         """
-        failed = self.failed.get((name, given))
+        failed = self.failed.get((name, arguments))
         if failed:
             return failed.pop(0)
         count = self.ordinals.get(name, 0)
         self.ordinals[name] = count + 1
         return count
 
-    def note_failed(self, name: str, given: str, ordinal: int) -> None:
+    def note_failed(self, name: str, arguments: str, ordinal: int) -> None:
         """Release the ordinal of a failed call for a retry with the same name and arguments."""
-        insort(self.failed.setdefault((name, given), []), ordinal)
+        insort(self.failed.setdefault((name, arguments), []), ordinal)
 
 
 class Scope:
