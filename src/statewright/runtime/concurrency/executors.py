@@ -96,7 +96,7 @@ class _Pull:
         return False  # there are no coroutines here
 
     def ended(self, scope: Scope, outcome: Outcome) -> None:
-        self._step.land(scope.place, outcome)
+        self._step.land(scope.index, outcome)
 
     def _next(self) -> int | None:
         step = self._step
@@ -111,7 +111,7 @@ class _Pull:
         task = step.tasks[place]
         outcome: Outcome
         try:
-            scope = self._scope.enter_apart(task, place)
+            scope = self._scope.enter_sibling(task, place)
             outcome = self._performs(scope, step.nodes[task.node], task, step.checkpoint)
         except BaseException as error:  # without an outcome the superstep would wait for ever
             outcome = Failure(task, error)

@@ -47,7 +47,7 @@ from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import taken_along
 from statewright.runtime.lifecycle.unfinished import kept_of_discarded
-from statewright.runtime.tasks.execute import checked_targets, conclude, written
+from statewright.runtime.tasks.execute import checked_targets, conclude, read_result
 from statewright.runtime.tasks.interrupt import Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.state import check_value
@@ -209,7 +209,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     if discarded and saved is not None and _is_head(run, saved, head):
         kept = yield from kept_of_discarded(run, saved, base.values)
         if kept:
-            known = written(Scope(run, task), program.start, task, kept)
+            known = read_result(Scope(run, task), program.start, task, kept)
             result.writes = [*pairs_of(result), *pairs_of(known)]
     commit_id, now = yield from draw_stamp(run, base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
@@ -244,7 +244,7 @@ def check_input(run: Run, given: Any) -> None:
     """Raise what fresh input is refused with on every state of the thread."""
     if given is not None and not isinstance(given, Command):
         task = Task(START, NO_ARG, "", 0)
-        written(Scope(run, task), run.program.start, task, given)
+        read_result(Scope(run, task), run.program.start, task, given)
 
 
 def _taken_over(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, Reported]:
@@ -273,7 +273,7 @@ def _conclude_entry(run: Run, task: Task, base: Checkpoint, given: Any) -> TaskR
         pass
     finally:
         leave_scope(token)
-    return TaskResult(task, written(scope, start, task, given).writes, [Send(START, None)], goto=True)
+    return TaskResult(task, read_result(scope, start, task, given).writes, [Send(START, None)], goto=True)
 
 
 def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[TaskResult], list[str]]:

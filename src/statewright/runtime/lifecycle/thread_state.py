@@ -33,7 +33,7 @@ from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import find_callers, fork_inside, has_ended, taken_along
 from statewright.runtime.lifecycle.start import fit, load_head, renamed
-from statewright.runtime.tasks.execute import conclude, written
+from statewright.runtime.tasks.execute import conclude, read_result
 from statewright.runtime.tasks.scope import Scope
 
 Update = tuple[Any, str | None]
@@ -131,7 +131,7 @@ def check_updates(run: Run, updates: Sequence[Update]) -> None:
         _check_node(run, as_node, len(updates))
         if as_node is not None and as_node != END:
             task = Task(as_node, NO_ARG, "", 0)
-            written(Scope(run, task), run.program.nodes[as_node], task, values)
+            read_result(Scope(run, task), run.program.nodes[as_node], task, values)
 
 
 def _check_node(run: Run, as_node: str | None, count: int) -> None:

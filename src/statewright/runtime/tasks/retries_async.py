@@ -17,7 +17,7 @@ from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.claim import Ticket
 from statewright.runtime.invocation.limits import Slots
-from statewright.runtime.tasks.execute import asked, begin, conclude, given
+from statewright.runtime.tasks.execute import begin, conclude, injected_kwargs, state_args
 from statewright.runtime.tasks.execute_async import call_function, conclude_async, is_cancelled_by_run
 from statewright.runtime.tasks.retries import (
     AcquireSlot,
@@ -37,11 +37,11 @@ from statewright.runtime.tasks.standing import reason_to_wait_no_more, woken_by_
 
 
 async def perform_guarded_async(
-    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0
 ) -> Any:
     """Run a task with policies. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
     if scope.sibling_group is not None:
-        scope = scope.enter_apart(task, place)
+        scope = scope.enter_sibling(task, index)
     core = attempts(scope, node, task, checkpoint)
     reply: Any = None
     try:
@@ -111,14 +111,14 @@ async def _try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
 async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     if node.sync_lane == "inline":
         return try_once(scope, node, task, checkpoint)
+    if node.acall is None and not node.routes_await:
+        return await _call_in_thread(scope, node, task, checkpoint)
+    state = begin(scope, node, task, checkpoint)
+    args, kwargs = state_args(node, state), injected_kwargs(node.injected, scope)
     if node.acall is None:
-        if not node.routes_await:
-            return await _call_in_thread(scope, node, task, checkpoint)
-        state = begin(scope, node, task, checkpoint)
-        answer = await call_function(scope, node.call, *given(node, state), **asked(node.asks, scope))
+        answer = await call_function(scope, node.call, *args, **kwargs)
     else:
-        state = begin(scope, node, task, checkpoint)
-        answer = await node.acall(*given(node, state), **asked(node.asks, scope))
+        answer = await node.acall(*args, **kwargs)
     if node.routes_await:
         return await conclude_async(scope, node, task, checkpoint, answer)
     return conclude(scope, node, task, checkpoint, answer)

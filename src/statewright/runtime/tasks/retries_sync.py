@@ -19,7 +19,7 @@ from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.tasks.execute import asked, begin, conclude, given, perform
+from statewright.runtime.tasks.execute import begin, conclude, injected_kwargs, perform, state_args
 from statewright.runtime.tasks.retries import (
     AcquireSlot,
     AwaitReply,
@@ -83,7 +83,7 @@ def try_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     """Return the outcome of one call of a plain function."""
     try:
         state = begin(scope, node, task, checkpoint)
-        answer = node.call(*given(node, state), **asked(node.asks, scope))
+        answer = node.call(*state_args(node, state), **injected_kwargs(node.injected, scope))
         return conclude(scope, node, task, checkpoint, answer)
     except BaseException as error:
         return error

@@ -30,13 +30,13 @@ from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import (
     answer_of_child,
-    ask,
     begin,
     checked_targets,
+    evaluate_route,
+    read_result,
     routing_view,
+    set_targets,
     settle,
-    take_choices,
-    written,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
@@ -282,8 +282,8 @@ class RunPlayer:
             return
         try:
             view = routing_view(scope, cast(Checkpoint, scope.checkpoint), result)
-            choices = [_completed(ask(route, scope, view)) for route in node.routes]
-            take_choices(self._run, node, result, choices)
+            choices = [_completed(evaluate_route(route, scope, view)) for route in node.routes]
+            set_targets(self._run, node, result, choices)
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             ways = plain_targets(recorded)
@@ -340,7 +340,7 @@ class RunPlayer:
                 answer: Any = play(begin(scope, node, task, checkpoint))
             except ChildCommand as signal:
                 answer = answer_of_child(scope, node, task, signal)
-            result = written(scope, node, task, answer)
+            result = read_result(scope, node, task, answer)
             if not result.goto:
                 self._route(position, scope, node, result, [])
             return result
