@@ -35,7 +35,7 @@ from statewright.runtime.config import (
 )
 from statewright.runtime.core.subgraph import (
     Pairs,
-    shared,
+    common_fields,
 )
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.drivers.sync import drive_sync, parts_of
@@ -711,7 +711,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     def _own_input(self, state: Any) -> Any:
         """Return the input that a caller's state means here: the fields that both have."""
         schema = self.graph.input_schema
-        return shared(state, frozenset(schema.fields) if schema.closed else None)
+        return common_fields(state, frozenset(schema.fields) if schema.closed else None)
 
     # -- streams and results
 

@@ -24,7 +24,7 @@ from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExec
 from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, begin_in_thread, call_in_thread, workers
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunTasks, Save, SaveCallers, Stamp
-from statewright.runtime.core.events import tell_broken_off
+from statewright.runtime.core.events import emit_run_aborted
 from statewright.runtime.core.partial_results import save_failure
 from statewright.runtime.core.program import Lane, NodeProgram
 from statewright.runtime.drivers.saver_calls import (
@@ -115,7 +115,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
     except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser: no instrument may be called
-        workers.hand_over(partial(tell_broken_off, run, error))
+        workers.hand_over(partial(emit_run_aborted, run, error))
         if run.calls is not None:
             workers.hand_over(run.calls.stop)
         raise
@@ -123,7 +123,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
         failed = None  # its traceback leads here
         if run.calls is not None:
             run.calls.stop()
-        tell_broken_off(run, error)
+        emit_run_aborted(run, error)
         raise
     finally:
         run.closed_step = ALL_CLOSED

@@ -21,7 +21,7 @@ from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.effects import RunGenerator, RunTasks
-from statewright.runtime.core.events import tell_broken_off
+from statewright.runtime.core.events import emit_run_aborted
 from statewright.runtime.core.partial_results import save_failure
 from statewright.runtime.core.program import Lane
 from statewright.runtime.drivers.saver_calls import flush, perform_all, perform_effect
@@ -97,7 +97,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
             if run.calls is not None:
                 run.calls.end()
     except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called
-        workers.hand_over(partial(tell_broken_off, run, error))
+        workers.hand_over(partial(emit_run_aborted, run, error))
         if run.calls is not None:
             workers.hand_over(run.calls.stop)
         raise
@@ -105,7 +105,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
         failed = None  # its traceback leads here
         if run.calls is not None:
             run.calls.end()
-        tell_broken_off(run, error)
+        emit_run_aborted(run, error)
         raise
     finally:
         run.closed_step = ALL_CLOSED

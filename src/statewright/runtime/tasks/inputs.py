@@ -69,7 +69,7 @@ def read_mapping(values: Mapping[str, Any], arg: Any, /) -> Any:
 
 
 class WholeReader:
-    """Reads the whole state as a dict with known containers. The other fields are copied by `dict.copy`, which is fast."""
+    """Reads the whole state as a dict with known containers: all other fields are copied at once, by `dict.copy`."""
 
     __slots__ = ("containers",)
 

@@ -32,7 +32,7 @@ from statewright.runtime.tasks.retries import (
     settle_outside_node,
 )
 from statewright.runtime.tasks.scope import Scope, enter_scope
-from statewright.runtime.tasks.standing import end_of, reason_to_wait_no_more, woken_by_the_end
+from statewright.runtime.tasks.standing import reason_to_refuse, reason_to_wait_no_more, woken_by_the_end
 
 T = TypeVar("T")
 
@@ -222,7 +222,7 @@ def call_with_timeout(
     with woken_by_the_end(scope, woken.set) if not outlives_run else nullcontext():
         while not outcomes:
             due, kind, limit = next_timeout(attempt, timeout, began)
-            reason = end_of(scope) if not outlives_run else None
+            reason = reason_to_refuse(scope) if not outlives_run else None
             if reason is not None or due <= attempt.clock.monotonic():
                 attempt.abandoned = True
                 own.detach()

@@ -21,7 +21,7 @@ from statewright.runtime import CompiledGraph
 from statewright.runtime.concurrency.private_loop import run_privately
 from statewright.runtime.core.effects import Effect, RunTasks, Stamp, StepOutcome
 from statewright.runtime.core.program import NodeProgram, is_handed_over
-from statewright.runtime.core.subgraph import Pairs, shared, subgraph_calls
+from statewright.runtime.core.subgraph import Pairs, common_fields, subgraph_calls
 from statewright.runtime.drivers.saver_calls import perform_effect
 from statewright.runtime.invocation.emitter import EventEmitter
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
@@ -391,7 +391,7 @@ class _PlayedSubgraph:
         call = begin_call(scope, graph.program, memory)
         branch = call_line(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)
         schema = graph.graph.input_schema
-        value = shared(state, frozenset(schema.fields) if schema.closed else None)
+        value = common_fields(state, frozenset(schema.fields) if schema.closed else None)
         outcome = self._player.replay_nested(self._call, graph, scope, branch, value, call)
         if outcome is None:
             raise _Abandoned
