@@ -103,9 +103,8 @@ class StepCommit(Commit):
         before = self._before.reported if self._before is not None else ()
         after = self.checkpoint.reported
         if after[: len(before)] == before:
-            return (
-                Added([[name, update] for name, update in after[len(before) :]]) if len(after) > len(before) else None
-            )
+            added = [[name, update] for name, update in after[len(before) :]]
+            return Added(added) if added else None
         return [[name, update] for name, update in after]
 
     @property
