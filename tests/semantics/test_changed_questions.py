@@ -31,7 +31,7 @@ from statewright import (
 )
 from statewright.checkpoint import schema_form
 from statewright.errors import InvalidGraph, InvalidResume, InvalidUpdateError, QuestionChanged, QuestionMismatch
-from statewright.runtime.core.graph_migration import is_equal
+from statewright.runtime.tasks.changed_questions import is_equal
 
 
 class State(TypedDict, total=False):

@@ -285,7 +285,7 @@ async def test_questions_of_a_task_group_are_questions() -> None:
 
 def test_the_key_of_a_question_is_text(driver: Any) -> None:
     app = one(lambda state: {"log": [interrupt("?", key=1)]}).compile(InMemorySaver())  # type: ignore[arg-type]
-    with pytest.raises(InvalidUpdateError, match="Give a text"):
+    with pytest.raises(InvalidUpdateError, match="Pass a string"):
         driver.invoke(app, {}, THREAD)
 
 

@@ -27,7 +27,7 @@ from statewright import (
     task,
 )
 from statewright.errors import GraphDrained, RunCancelled
-from statewright.runtime.tasks.task_calls import TaskFuture
+from statewright.runtime.tasks.task_future import TaskFuture
 
 LONG = 600
 """Seconds after which a test that hangs fails."""

@@ -65,7 +65,7 @@ def test_7_5_a_thread_that_does_not_fit_is_refused_and_not_finished_in_silence(d
         driver.invoke(new().compile(saver), Command(resume="yes"), thread_id="t")
     assert len(caught.value.problems) == 2
     assert "'ask' is due" in str(caught.value)
-    assert "'count', which is no field" in str(caught.value)
+    assert "'count', which is not a field" in str(caught.value)
     assert driver.invoke(old().compile(saver), Command(resume="no"), thread_id="t")["names"] == ["count", "no"]
 
 
@@ -119,7 +119,7 @@ def _writing(schema: Any, name: str) -> StateGraph[Any]:
 def test_7_5_a_field_that_was_renamed_without_a_version_is_reported_once(driver: Any, saver: Any) -> None:
     driver.invoke(_writing(Notes, "notes").compile(saver), {}, thread_id="t")
     app = _writing(Remarks, "remarks").compile(saver)
-    with pytest.warns(UnknownKeyWarning, match=r"'Book': The state holds 'notes', which is no field.*migration"):
+    with pytest.warns(UnknownKeyWarning, match=r"'Book': The state holds 'notes', which is not a field.*migration"):
         assert driver.invoke(app, {}, thread_id="t") == {"remarks": ["new"]}
     assert driver.invoke(app, {}, thread_id="t") == {"remarks": ["new", "new"]}
     # Nothing of the old field is lost.
@@ -131,6 +131,6 @@ def test_7_5_a_field_that_was_renamed_without_a_version_is_reported_once(driver:
 def test_7_5_an_unknown_field_is_refused_or_ignored_as_unknown_keys_says(driver: Any, saver: Any) -> None:
     driver.invoke(_writing(Notes, "notes").compile(saver), {}, thread_id="t")
     graph = _writing(Remarks, "remarks")
-    with pytest.raises(GraphVersionMismatch, match="'notes', which is no field"):
+    with pytest.raises(GraphVersionMismatch, match="'notes', which is not a field"):
         driver.invoke(graph.compile(saver, unknown_keys="error"), {}, thread_id="t")
     assert driver.invoke(graph.compile(saver, unknown_keys="drop"), {}, thread_id="t") == {"remarks": ["new"]}

@@ -241,11 +241,12 @@ def step_id(key: JournalKey) -> TaskId:
 
 
 class JournalEntry(NamedTuple):
-    """The result of a step."""
+    """A recorded call of a step."""
 
-    given: str
+    arguments: str
     """The fingerprint of the arguments."""
     value: Any
+    """The result."""
 
 
 @dataclass(slots=True)

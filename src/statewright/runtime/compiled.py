@@ -35,7 +35,7 @@ from statewright.runtime.config import (
 )
 from statewright.runtime.core.subgraph import (
     Pairs,
-    shared,
+    common_fields,
 )
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.drivers.sync import drive_sync, parts_of
@@ -63,7 +63,7 @@ from statewright.runtime.streaming.modes import (
     shown_values,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused, raise_to_caller
-from statewright.runtime.tasks.retries import cached_name
+from statewright.runtime.tasks.result_cache import cached_name
 from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.runtime.thread_methods import ThreadMethods, run_in_thread
 from statewright.state import context_json_schema, json_schema
@@ -711,7 +711,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     def _own_input(self, state: Any) -> Any:
         """Return the input that a caller's state means here: the fields that both have."""
         schema = self.graph.input_schema
-        return shared(state, frozenset(schema.fields) if schema.closed else None)
+        return common_fields(state, frozenset(schema.fields) if schema.closed else None)
 
     # -- streams and results
 

@@ -43,7 +43,8 @@ from statewright.runtime.config import ChangedQuestions
 from statewright.runtime.core.program import NodeProgram, Program
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.tasks.context import PREVIOUS
-from statewright.runtime.tasks.task_calls import CalledFunction, TaskFuture, call_task
+from statewright.runtime.tasks.task_calls import CalledFunction, call_task
+from statewright.runtime.tasks.task_future import TaskFuture
 from statewright.state import IdSource, UpdateReader
 from statewright.store import Store
 

@@ -358,7 +358,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         node = budget.on_budget
         if node is not None and node not in self.graph.nodes:
             raise InvalidConfig(
-                f"The budget names {node!r}, which is no node. " + suggestion(node, self.graph.nodes, noun="Nodes")
+                f"The budget names {node!r}, which is not a node. " + suggestion(node, self.graph.nodes, noun="Nodes")
             )
         return budget
 
@@ -376,7 +376,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
         if unknown is not None:
             raise InvalidConfig(
-                f"The context holds {unknown!r}, which is no field of {schema.__name__}. "
+                f"The context holds {unknown!r}, which is not a field of {schema.__name__}. "
                 + suggestion(str(unknown), cast(frozenset[str], known), noun="Fields")
             )
         return check_value("context", schema, context)
@@ -386,7 +386,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         unknown = next((name for name in checked if name != "*" and name not in self.graph.nodes), None)
         if unknown is not None:
             raise InvalidConfig(
-                f"{option} names {unknown!r}, which is no node. " + suggestion(unknown, self.graph.nodes, noun="Nodes")
+                f"{option} names {unknown!r}, which is not a node. "
+                + suggestion(unknown, self.graph.nodes, noun="Nodes")
             )
         return checked
 
@@ -444,12 +445,12 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return (watch or EventEmitter()).joined(view.listeners())
 
     def _known_fields(self, keys: Names) -> None:
-        """Raises InvalidConfig for an output key that is no field of the state."""
+        """Raise InvalidConfig for an output key that is not a field of the state."""
         fields = self._program.channels
         for key in () if keys is None or not self.graph.schema.closed else _names(keys):
             if key not in fields:
                 raise InvalidConfig(
-                    f"output_keys names {key!r}, which is no field. " + suggestion(key, fields, noun="Fields")
+                    f"output_keys names {key!r}, which is not a field. " + suggestion(key, fields, noun="Fields")
                 )
 
 

@@ -19,7 +19,7 @@ from statewright.errors import InvalidConfig
 from statewright.graph import Reported
 from statewright.messages import Message, RemoveMessage
 from statewright.runtime import CompiledGraph
-from statewright.runtime.core.subgraph import shared, subgraph_calls
+from statewright.runtime.core.subgraph import common_fields, subgraph_calls
 from statewright.state import StateSchema, instance_values
 
 MESSAGES: Final = "messages"
@@ -66,7 +66,7 @@ class Member:
         answer = await self._call(state)
         if not isinstance(answer, Reported):  # of a function, or the instance of a class: of a graph that checks all
             fields = cast(Any, answer) if isinstance(answer, Mapping) else instance_values(answer) or {}
-            answer = Reported({**shared(fields, self._shared_fields)}, ())
+            answer = Reported({**common_fields(fields, self._shared_fields)}, ())
         other_fields: dict[str, Any] = {**answer.update}
         all_messages = cast("Iterable[Message]", other_fields.pop(MESSAGES, None) or ())
         before = {message.id for message in state.get(MESSAGES, ())}

@@ -17,7 +17,7 @@ from statewright.cli.workflow.states import check_app, is_workflow
 from statewright.errors import GraphError, StatewrightError
 from statewright.futures import resolve
 from statewright.runtime import CompiledGraph
-from statewright.runtime.core.graph_migration import fitted
+from statewright.runtime.core.graph_migration import fit_to_graph
 
 if TYPE_CHECKING:
     from statewright.storage.sqlite import SqliteSaver
@@ -108,7 +108,7 @@ def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str
         saved = resolve(saver.load(thread_id, branch=branch))
         if saved is None or saved.checkpoint.at_rest:
             return None
-        fitted(app.program, saved)
+        fit_to_graph(app.program, saved)
     except StatewrightError as error:
         return f"{error} [{error.code}]"
     return ""

@@ -135,7 +135,7 @@ class LoopExecutor:
     def ended(self, scope: Scope, outcome: Outcome) -> None:
         """Report the end of a task. Called by the task itself: cheaper than a callback, or a coroutine around it."""
         self._running.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
-        self._step.land(scope.place, outcome)
+        self._step.land(scope.index, outcome)
         if self._held:
             self._give_back()
         if self._waiting:

@@ -15,7 +15,7 @@ from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.retries import perform_guarded, performer
+from statewright.runtime.tasks.retries_sync import perform_guarded, performer
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 
 
@@ -96,7 +96,7 @@ class _Pull:
         return False  # there are no coroutines here
 
     def ended(self, scope: Scope, outcome: Outcome) -> None:
-        self._step.land(scope.place, outcome)
+        self._step.land(scope.index, outcome)
 
     def _next(self) -> int | None:
         step = self._step
@@ -111,7 +111,7 @@ class _Pull:
         task = step.tasks[place]
         outcome: Outcome
         try:
-            scope = self._scope.enter_apart(task, place)
+            scope = self._scope.enter_sibling(task, place)
             outcome = self._performs(scope, step.nodes[task.node], task, step.checkpoint)
         except BaseException as error:  # without an outcome the superstep would wait for ever
             outcome = Failure(task, error)

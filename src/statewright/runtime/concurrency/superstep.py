@@ -11,7 +11,7 @@ from statewright.errors import NodeCancelledError, RunCancelled
 from statewright.graph import ParentCommand
 from statewright.runtime.concurrency.result_flusher import ResultFlusher, landing_of
 from statewright.runtime.core.effects import RunTasks
-from statewright.runtime.core.loop import budget_exit_for
+from statewright.runtime.core.loop import budget_exit
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import OpenSuperstep, Run
@@ -139,7 +139,7 @@ class Superstep:
         """True if siblings of a failed task may be awaited."""
         if isinstance(error, RunCancelled) or not isinstance(error, Exception | ParentCommand):
             return False
-        return self.run.config.sibling_grace != 0 and not budget_exit_for(self.run, error)
+        return self.run.config.sibling_grace != 0 and not budget_exit(self.run, error)
 
     def _noted(self, landing: ResultFlusher, result: TaskResult) -> Outcome:
         """The result, to be saved while others still run; the failure of its task if that cannot be arranged."""

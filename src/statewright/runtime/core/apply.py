@@ -19,15 +19,15 @@ def apply_results(
 ) -> Checkpoint:
     """Return the checkpoint after a superstep; `results` are in task order and complete.
 
-    The ids of the tasks that it makes due derive from `origin`, which is the commit's id but for subgraphs.
-    The same checkpoint and results give the same next checkpoint but for its id. Raises ConflictingWrites, and
-    whatever a reducer raises; `checkpoint` is as it was then.
+    The ids of the tasks that become due derive from `origin`, which is the id of the commit except in subgraphs. The
+    same checkpoint and results always give the same next checkpoint, except for its id. Raises ConflictingWrites, and
+    any error of a reducer. `checkpoint` is not changed.
     """
     values = folded_values(program, checkpoint.values, results)
     if program.simple and not checkpoint.held:
         targets = results[0].targets
         if len(results) == 1 and len(targets) == 1 and type(targets[0]) is str and targets[0] != STOP:
-            due = (Task(targets[0], NO_ARG, origin, 0),)  # one node after another: nearly every superstep
+            due = (Task(targets[0], NO_ARG, origin, 0),)  # a single successor, as in nearly every superstep
         else:
             due = simple_frontier(program, results, origin)
         if due is not None:
@@ -51,15 +51,15 @@ def apply_beside(
 
 
 def with_report(program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]) -> Checkpoint:
-    """Return the checkpoint `after` results, with the updates that the caller of a subgraph needs from them.
+    """Add to the checkpoint `after` a superstep the updates that the caller of the subgraph has to fold, and return it.
 
-    That is each update to a field that merges; of one that was replaced by an Overwrite, which would win over what is
-    written later if the caller folded both, the value as it is now; and of any other field once that it was written,
-    the pair of its name and None.
+    - For a field with a reducer: every update. After an Overwrite only the present value, as an Overwrite: if the
+      caller folded the original one, it would discard updates that were written after it.
+    - For any other field: the pair of its name and None, once, which says that it was written.
     """
     merging = program.reported
     reported = list(before.reported)
-    # They stand in front, so that a long report need not be searched for them.
+    # Overwrites come first, so that a long report need not be searched for them.
     replaced = {name for name, _ in takewhile(lambda pair: type(pair[1]) is Overwrite, reported)}
     for result in results:
         for name, update in pairs_of(result):
@@ -79,7 +79,7 @@ def with_report(program: Program, before: Checkpoint, after: Checkpoint, results
 def folded_values(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
     """Return the state after a superstep, without the signals of the previous one."""
     if len(results) == 1:
-        # A lone task that was routed has been folded already: its view of the state is the step's.
+        # If the task had a conditional edge, its writes have been folded already, for the edge to see.
         folded = results[0].folded
         new = fold_writes(program, values, results[0]) if folded is None else folded
     else:
@@ -92,23 +92,23 @@ def differences(
 ) -> Mapping[str, Any]:
     """Return the same as `deltas`, over any number of supersteps, by comparing the values.
 
-    The fields that were `rewritten` are stored whole: that a value, or what is in a list, is the same object as
-    before does not say that it is unchanged.
+    The fields in `rewritten` are stored in full: their value, or an item of a list, may be the same object as before
+    and have been changed in place.
     """
     saved = {name: value for name, value in new.items() if name not in program.untracked}
-    gone = {name: MISSING for name in old if name not in saved and name not in program.untracked}
+    removed = {name: MISSING for name in old if name not in saved and name not in program.untracked}
     changes = {
         name: value if name in rewritten else difference(old.get(name, MISSING), value)
         for name, value in saved.items()
         if name in rewritten or old.get(name, MISSING) is not value
     }
-    return {**changes, **gone}
+    return {**changes, **removed}
 
 
 def rewritten_fields(
     program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]
 ) -> Iterable[str]:
-    """Return the fields to which results wrote more than items at the end of a list."""
+    """Return the fields that results changed otherwise than by appending to a list."""
     changes = deltas(program, results, old, new)
     return [name for name, change in changes.items() if type(change) is not Added and change is not MISSING]
 
@@ -122,15 +122,15 @@ _UNCHANGEABLE: Final = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return, for each saved channel that changed, the data from which the change can be made again.
+    """Return, for each saved channel that changed, the data from which the change can be repeated.
 
-    MISSING stands for a signal that is gone.
+    MISSING stands for a signal that has been cleared.
     """
     channels, unsaved = program.channels, program.untracked
     changes = {
-        name: channels[name].delta(written, new[name]) if name in channels else new[name]
-        for name, written in _updates(results)
-        if name in new and name not in unsaved  # a signal that only conditional edges see is gone already
+        name: channels[name].delta(updates, new[name]) if name in channels else new[name]
+        for name, updates in _updates(results)
+        if name in new and name not in unsaved  # a signal that only conditional edges see has been cleared already
     }
     for name in program.transient:
         if name in old and name not in new and name not in unsaved:

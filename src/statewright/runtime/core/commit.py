@@ -1,6 +1,6 @@
 """The commit of a superstep: the checkpoint, its differences from the parent, and the log entries saved with it.
 
-A saver in memory needs the checkpoint and little else, and every superstep is saved. So the parts that only savers on
+Every superstep is saved, and a saver in memory needs little except the checkpoint. So the parts that only savers on
 disk need are computed when they are read.
 """
 
@@ -35,14 +35,14 @@ from statewright.runtime.invocation.run import Run
 class StepCommit(Commit):
     """The commit of a superstep, of an input, or of an update from outside a run."""
 
-    # Not the run itself: a saver in memory keeps commits, and would keep all that their runs were given.
+    # It does not refer to the run: a saver in memory keeps commits, and would keep the inputs and contexts of all runs.
     __slots__ = (
         "_before",
         "_end",
+        "_extra_metadata",
+        "_log_entries",
         "_memories",
         "_migrated",
-        "_more",
-        "_noted",
         "_program",
         "_results",
         "_run_metadata",
@@ -69,12 +69,12 @@ class StepCommit(Commit):
         self._end = finished_entries(run, "completed") if source == "loop" and after.at_rest else ()
         self._migrated, run.migrated = run.migrated, None
         self._memories = dict(run.memories) if run.memories else None
-        self._more: Mapping[str, Any] | None = None
-        self._noted = run.take_noted() if run.log_buffer else ()
+        self._extra_metadata: Mapping[str, Any] | None = None
+        self._log_entries = run.take_noted() if run.log_buffer else ()
         self.spans_supersteps = False
         """True if several supersteps are saved as one, so that the changes do not follow from results alone."""
         self.rewritten: Iterable[str] = ()
-        """The fields that these supersteps wrote, except lists that only grew."""
+        """The fields that these supersteps changed, except lists that only grew."""
         self.line = run.line
         self.parent_id = self.expected = CheckpointId(before.id) if before is not None else None
         self.checkpoint = after if not run.program.untracked else saved_form(run.program, after)
@@ -84,7 +84,7 @@ class StepCommit(Commit):
         self.pending = self.hold = self.size = None
         self.drops = self.beside = ()
         self.graph_version = run.program.graph.version
-        self.overlaps = run.overlaps and (run.claimed or run.nested)  # whether the thread is ours must be known
+        self.overlaps = run.overlaps and (run.claimed or run.nested)  # the write that claims the thread is awaited
 
     @property
     def deltas(self) -> Mapping[str, Any] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -92,7 +92,7 @@ class StepCommit(Commit):
         if before is None:
             return None
         if self.spans_supersteps or self._migrated is not None:
-            # A migration may have changed anything in place, so its values are stored whole.
+            # A migration may have changed anything in place, so its values are stored in full.
             rewritten = self.rewritten if self._migrated is None else changeable_fields(self.checkpoint.values)
             old = self._migrated or before.values
             return differences(self._program, old, self.checkpoint.values, frozenset(rewritten))
@@ -100,27 +100,28 @@ class StepCommit(Commit):
 
     @property
     def reported(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
-        known = self._before.reported if self._before is not None else ()
-        own = self.checkpoint.reported
-        if len(own) >= len(known) and own[: len(known)] == known:
-            return Added([[name, update] for name, update in own[len(known) :]]) if len(own) > len(known) else None
-        return [[name, update] for name, update in own]  # begun anew
+        before = self._before.reported if self._before is not None else ()
+        after = self.checkpoint.reported
+        if after[: len(before)] == before:
+            added = [[name, update] for name, update in after[len(before) :]]
+            return Added(added) if added else None
+        return [[name, update] for name, update in after]
 
     @property
     def metadata(self) -> Mapping[str, Any]:  # pyright: ignore[reportIncompatibleVariableOverride]
         nodes = [result.task.node for result in self._results]
         memories = {"memories": self._memories} if self._memories else {}
-        return {"nodes": nodes, **self._run_metadata, **memories, **(self._more or {})}
+        return {"nodes": nodes, **self._run_metadata, **memories, **(self._extra_metadata or {})}
 
     def put_beside(self, line: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
-        """Make it a commit of another branch that accompanies that of the run: it neither claims nor logs anything."""
+        """Turn it into a commit to another branch that is saved with that of the run: it claims and logs nothing."""
         self.line, self.expected, self.checkpoint = line, expected, checkpoint
         self.hold = self._memories = None
         self._start = ()
 
-    def note(self, more: Mapping[str, Any] | None) -> None:
+    def note(self, metadata: Mapping[str, Any] | None) -> None:
         """Add metadata to the commit."""
-        self._more = more
+        self._extra_metadata = metadata
 
     @property
     def results(self) -> Sequence[TaskResult]:
@@ -128,14 +129,14 @@ class StepCommit(Commit):
 
     @property
     def finished(self) -> Sequence[TaskId]:
-        """Return the tasks whose results it applies."""
+        """Return the ids of the tasks whose results it applies."""
         return [result.task.id for result in self._results]
 
     @property
     def log(self) -> Log | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        entries = (*self._start, *self._noted)
+        entries = (*self._start, *self._log_entries)
         if self.source == "loop":
-            entries = (*entries, *stepped(self._results, self.checkpoint.step), *self._end)
+            entries = (*entries, *superstep_entries(self._results, self.checkpoint.step), *self._end)
         return Log(self.run_id, self.created_at, entries) if entries else None
 
 
@@ -153,7 +154,8 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         {name: value for name, value in checkpoint.values.items() if name not in unsaved},
         tuple(_stripped(task, unsaved) for task in checkpoint.frontier),
         tuple(
-            DeferredTask(_stripped(one.task, unsaved), gather=one.gather, sender=one.sender) for one in checkpoint.held
+            DeferredTask(_stripped(held.task, unsaved), gather=held.gather, sender=held.sender)
+            for held in checkpoint.held
         ),
         checkpoint.joins,
         tuple((name, update) for name, update in checkpoint.reported if name not in unsaved),
@@ -166,34 +168,34 @@ def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
     writes = result.writes
     if not unsaved:
         return TaskResult(result.task, writes, result.targets, goto=result.goto)
-    kept = (
+    saved_writes = (
         {name: update for name, update in writes.items() if name not in unsaved}
         if isinstance(writes, dict)
         else [(name, update) for name, update in writes if name not in unsaved]
     )
     targets = [_stripped_send(target, unsaved) if isinstance(target, Send) else target for target in result.targets]
-    return TaskResult(_stripped(result.task, unsaved), kept, targets, goto=result.goto)
+    return TaskResult(_stripped(result.task, unsaved), saved_writes, targets, goto=result.goto)
 
 
 def _stripped_send(send: Send, unsaved: frozenset[str]) -> Send:
-    return Send(send.node, _kept(send.arg, unsaved), gather=send.gather, timeout=send.timeout)
+    return Send(send.node, _stripped_arg(send.arg, unsaved), gather=send.gather, timeout=send.timeout)
 
 
 def _stripped(task: Task, unsaved: frozenset[str]) -> Task:
-    kept = _kept(task.arg, unsaved)
-    if kept is task.arg:
+    arg = _stripped_arg(task.arg, unsaved)
+    if arg is task.arg:
         return task
     if type(task) is TimedTask:
-        return TimedTask(task.node, kept, task.origin, task.position, task.timeout)
-    return Task(task.node, kept, task.origin, task.position)
+        return TimedTask(task.node, arg, task.origin, task.position, task.timeout)
+    return Task(task.node, arg, task.origin, task.position)
 
 
-def _kept(arg: Any, unsaved: frozenset[str]) -> Any:
+def _stripped_arg(arg: Any, unsaved: frozenset[str]) -> Any:
     """Return the argument of a Send, or the list of gathered arguments, without untracked values."""
     if isinstance(arg, Mapping):
         return {name: value for name, value in cast(Mapping[str, Any], arg).items() if name not in unsaved}
     if type(arg) is list:
-        return [_kept(one, unsaved) for one in cast(list[Any], arg)]
+        return [_stripped_arg(item, unsaved) for item in cast(list[Any], arg)]
     return arg
 
 
@@ -209,11 +211,11 @@ def started_entries(run: Run) -> Entries:
     return () if run.nested else (("run_started", 0, None, None, {"graph": run.program.graph.name}),)
 
 
-def stepped(results: Sequence[TaskResult], step: int) -> Entries:
-    """Return the entries of a superstep: its tasks in their order, and its end."""
+def superstep_entries(results: Sequence[TaskResult], step: int) -> Entries:
+    """Return the entries of a superstep: the ends of its tasks in their order, and its own end."""
     tasks = [result.task for result in results if result.task.node != START]
-    over: Entry = ("superstep_finished", step, None, None, None)
-    return (*(("task_finished", step, task.node, task.id, None) for task in tasks), over)
+    end: Entry = ("superstep_finished", step, None, None, None)
+    return (*(("task_finished", step, task.node, task.id, None) for task in tasks), end)
 
 
 def finished_entries(run: Run, status: RestStatus, error: BaseException | None = None) -> Entries:
@@ -232,13 +234,13 @@ def finished_entries(run: Run, status: RestStatus, error: BaseException | None =
 
 def interrupted_entries(run: Run, questions: Sequence[Interrupt]) -> Entries:
     """Return the entry for tasks that wait for input from outside."""
-    told = [{"id": one.id, "kind": one.kind} for one in questions]
-    return (("interrupted", 0, None, None, told),) if questions and not run.nested else ()
+    data = [{"id": question.id, "kind": question.kind} for question in questions]
+    return (("interrupted", 0, None, None, data),) if questions and not run.nested else ()
 
 
 def error_text(error: BaseException) -> str:
     """Return an error as one line: its class and its message."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # it is the user's own class
+    except Exception:  # raised by `__str__` of a user-defined class
         return f"{type(error).__name__}, whose text cannot be shown"

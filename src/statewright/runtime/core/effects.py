@@ -1,7 +1,7 @@
-"""Effects: what the core asks a driver to do, since a pure function cannot do it.
+"""Effects: the operations that the core asks a driver to perform.
 
-The core is a generator. It yields one of these, and is sent what came of it, or has the error thrown into it. It never
-awaits, sleeps, reads a clock, draws a random number or touches a file; ids and times come with the answers.
+The core is a generator. It yields one of these, and is sent the result, or has the error thrown into it. It never
+awaits, sleeps, reads a clock, draws a random number or touches a file; ids and times come with the results.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Namespaces:
 class AwaitTurn:
     """Wait until the thread is free and it is the run's turn. Sent back: True; False if the run was stopped meanwhile.
 
-    The run has met another one that holds its thread. If its caller said so (`on_busy`), the holder is asked to stop.
+    Another run holds the thread. With `on_busy="interrupt"` or `"rollback"` that run is asked to stop.
     """
 
     __slots__ = ("holder",)
@@ -49,7 +49,7 @@ class AwaitTurn:
 class RunTasks:
     """Run the tasks of a superstep. Sent back: a StepOutcome.
 
-    A run has one of these, renewed for each superstep.
+    A run has one object of this class, and sets its attributes anew for each superstep.
     """
 
     __slots__ = ("checkpoint", "tasks")
@@ -63,7 +63,7 @@ class RunTasks:
 class Stamp:
     """Draw an id for the next write, and read the clock. Sent back: both, as a pair.
 
-    Asked for by writes that do not end a superstep; those that do get both with the outcomes of the tasks.
+    Yielded for writes that do not end a superstep; a commit gets both together with the outcomes of the tasks.
     """
 
     __slots__ = ("step",)
@@ -74,7 +74,7 @@ class Stamp:
 
 
 class Save:
-    """Save a commit, whole or not at all. Sent back: nothing of interest."""
+    """Save a commit, as one transaction. Sent back: nothing."""
 
     __slots__ = ("commit",)
 
@@ -85,8 +85,8 @@ class Save:
 class SaveCallers:
     """Save the postponed commits of a run, and of the runs that called it (durability="exit").
 
-    Asked for by a subgraph that saves, for its callers: what it saves is found by their tasks. Asked for by a run that
-    does not complete its superstep, for calls of its tasks that have ended.
+    Yielded by a subgraph before it saves, because its data is found by the tasks of its callers. Yielded also by a run
+    that does not complete its superstep, for calls of its tasks that have ended. Sent back: nothing.
     """
 
     __slots__ = ("caller",)

@@ -18,6 +18,7 @@ from statewright.runtime.tasks.scope import Scope
 
 
 def emit_task_started(watch: EventEmitter, scope: Scope, state: Any) -> None:
+    """Emit the start of a task, with the input of its node."""
     if watch.wants("task_started"):
         watch.emit(task_event("task_started", scope, (scope.task, state)))
 
@@ -36,20 +37,20 @@ def emit_task_finished(watch: EventEmitter, scope: Scope, outcome: Any) -> None:
 
 
 def emit_task_event(kind: EventKind, scope: Scope, data: Any) -> None:
-    """Emit an event that concerns a task, if it has a receiver. The event is made only then."""
+    """Emit an event that concerns a task. It is created only if it has a receiver."""
     watch = scope.run.watch
     if watch is not None and watch.wants(kind):
         watch.emit(task_event(kind, scope, data))
 
 
-def tell_broken_off(run: Run, error: BaseException) -> None:
+def emit_run_aborted(run: Run, error: BaseException) -> None:
     """Emit the event of a run that was aborted."""
     if run.rest is None and run.watch is not None and run.watch.wants("run_broken_off"):
         run.watch.emit(run_event("run_broken_off", run, error))
 
 
 def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
-    """Make an event that concerns a run as a whole."""
+    """Return an event that concerns a run as a whole."""
     return Event(
         kind,
         data,
@@ -62,7 +63,7 @@ def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
 
 
 def task_event(kind: EventKind, scope: Scope, data: Any) -> Event:
-    """Make an event that concerns a task."""
+    """Return an event that concerns a task."""
     event = run_event(kind, scope.run, data, scope.checkpoint.step + 1 if scope.checkpoint else 0)
     event.node = scope.task.node if scope.task else None
     event.task = scope.task
@@ -70,41 +71,41 @@ def task_event(kind: EventKind, scope: Scope, data: Any) -> Event:
     return event
 
 
-# -- warnings about a run as a whole: joins that were never completed, questions that nobody can answer
+# -- warnings about a run as a whole: incomplete joins, questions that cannot be answered
 #
-# They are raised when the run is idle and everything is saved, so a program that turns warnings into errors loses
+# They are issued when the run is idle and everything is saved, so a program that turns warnings into errors loses
 # nothing.
 
 _unresumable: Final[WeakSet[Program]] = WeakSet()
-"""The graphs whose warning about questions that cannot be answered was already raised."""
+"""The graphs that have been warned about questions that cannot be answered."""
 _unknown_fields: Final[WeakKeyDictionary[Program, set[str]]] = WeakKeyDictionary()
-"""The saved fields whose warning about being unknown to a graph was already raised."""
+"""The saved fields that are unknown to a graph and about which it has been warned."""
 
 
 def describe_unfinished(join: JoinEdge, arrived: Iterable[str]) -> str:
     """Describe an incomplete join edge: the sources that have run, and those that have not."""
-    came = [start for start in join.starts if start in set(arrived)]
-    missing = [start for start in join.starts if start not in came]
-    return f"{list(join.starts)} -> {join.end!r}: {_named(came)} arrived, {_named(missing)} did not"
+    reached = [start for start in join.starts if start in set(arrived)]
+    missing = [start for start in join.starts if start not in reached]
+    return f"{list(join.starts)} -> {join.end!r}: {_listed(reached)} arrived, {_listed(missing)} did not"
 
 
 def warn_unfinished(program: Program, joins: Iterable[str]) -> None:
-    """Warn of joins that a run left incomplete, in the log too."""
+    """Warn of joins that a run left incomplete, and log them."""
     import logging  # few runs need it
 
     graph = program.graph.name
     for join in joins:
         logging.getLogger("statewright").warning("Graph %r ended with an unfinished join edge %s.", graph, join)
         warnings.warn(
-            f"Graph {graph!r} ended before a join edge was complete, so that edge led nowhere: {join}. Lead every path "
-            f"to the join, or use plain edges and join='reachable', which waits only for what can still come.",
+            f"Graph {graph!r} ended before a join edge was complete, so its target did not run: {join}. Lead every "
+            f"path to the join, or use plain edges and join='reachable', which waits only for what can still run.",
             UnfinishedJoinWarning,
             stacklevel=2,
         )
 
 
 def warn_unresumable(program: Program) -> None:
-    """Warn, once for each graph, that a run which waits cannot be resumed as nothing is saved."""
+    """Warn, once for each graph, that a run which waits cannot be resumed because nothing is saved."""
     if program in _unresumable:
         return
     _unresumable.add(program)
@@ -117,13 +118,13 @@ def warn_unresumable(program: Program) -> None:
 
 
 def warn_unknown_field(program: Program, name: str, problem: str) -> None:
-    """Warn, once for each graph and field, that what a thread has saved is not read any more."""
+    """Warn, once for each graph and field, that a saved value is not read any more."""
     warned = _unknown_fields.setdefault(program, set())
     if name in warned:
         return
     warned.add(name)
     warnings.warn(
-        f"A saved thread does not fit graph {program.graph.name!r}: {problem} Its value stays saved, and no node "
+        f"A saved thread does not fit graph {program.graph.name!r}: {problem} Its value stays saved, but no node "
         f"sees it. If the field was renamed, give the graph a version and a migration; if it was removed, pass "
         f"unknown_keys='drop' to compile().",
         UnknownKeyWarning,
@@ -132,15 +133,15 @@ def warn_unknown_field(program: Program, name: str, problem: str) -> None:
 
 
 def warn_hidden_messages(program: Program, node: str) -> None:
-    """Warn a reader of the stream mode `messages` that a model in a subgraph spoke, and that nothing was shown."""
+    """Warn a reader of the stream mode `messages` that a model in a subgraph has answered, and no message was shown."""
     warnings.warn(
-        f"The stream of graph {program.graph.name!r} showed no message, though a model in the subgraph {node!r} spoke. "
-        f"Stream with subgraphs=True to see messages of subgraphs, or give the node "
+        f"The stream of graph {program.graph.name!r} showed no message, although a model in the subgraph {node!r} has "
+        f"answered. Stream with subgraphs=True to see messages of subgraphs, or give the node "
         f"metadata={{'transparent': True}}, which shows them as its own.",
         HiddenMessagesWarning,
         stacklevel=4,
     )
 
 
-def _named(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     return " and ".join(map(repr, names))

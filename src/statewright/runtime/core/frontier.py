@@ -1,11 +1,19 @@
-"""The frontier of a checkpoint: the tasks that are due next, and the tasks that have to wait.
+"""The frontier of a checkpoint: the tasks that are due next, and the deferred tasks, which have to wait.
 
-`join="any"`: a node that is due starts in the next superstep, once, however many led to it.
-`join="reachable"` and gathered Sends: held while any task that is due, or another node that waits, can still reach
-the node over declared edges. `join="idle"`: held while anything else is due at all.
+A node says by `join` when it starts after an edge has led to it:
 
-One relation decides among those that wait: g *blocks* h if g reaches h, unless they are in a cycle and h was declared
-first. It is a strict partial order, so somebody can always start.
+- "any": in the next superstep, once, however many edges led to it.
+- "reachable", and gathered Sends: when no due task, and no other deferred node, can still reach the node over declared
+  edges. Then everything that can arrive has arrived.
+- "idle": when nothing else is due at all.
+
+Which nodes can reach which is known at compile time, as one bit set per node (`Graph.reach`), so a superstep needs only
+a few operations on integers. Counting arrivals instead would have to know how many will come, which conditional edges
+and Sends leave open.
+
+Two deferred nodes may each be able to reach the other, and would wait for each other for ever. So one relation decides
+among them: g *blocks* h if g reaches h, unless they are in a cycle and h was declared first. It is a strict partial
+order, so there is always a node that nothing blocks. If no task is due, the unblocked nodes start.
 """
 
 from __future__ import annotations
@@ -19,13 +27,13 @@ from statewright.runtime.core.program import Program, is_hidden
 from statewright.runtime.tasks.policies import time_limit
 
 Next = tuple[tuple[Task, ...], tuple[DeferredTask, ...], Joins]
-"""The frontier, the held tasks, and the joins that some sources have reached."""
+"""The frontier, the deferred tasks, and the joins that some sources have reached."""
 
 
 def simple_frontier(program: Program, results: Sequence[TaskResult], origin: str) -> tuple[Task, ...] | None:
-    """Return the frontier if each target becomes a task at once; None if a task may be held, or a target stops the run.
+    """Return the frontier if each target becomes a task at once; None if a task may be deferred, or a target is STOP.
 
-    For programs without joins, waiting nodes and subscriptions. `origin` is the commit that will hold the frontier.
+    For programs without joins, waiting nodes and subscriptions. The ids of the tasks derive from `origin`.
     """
     nodes: set[str] = set()
     sends: list[Send] = []
@@ -50,12 +58,12 @@ def next_frontier(
     due: Sequence[Task],
     held: Sequence[DeferredTask],
 ) -> Next:
-    """Return the due and the held tasks after results, together with those in `due` and `held`."""
+    """Return the due and the deferred tasks after results, together with those in `due` and `held`."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return (), (), {}
     nodes, arrived = _arrivals(program, joins, results)
     nodes -= {task.node for task in due if task.arg is NO_ARG}
-    nodes -= {one.task.node for one in held if one.task.arg is NO_ARG}
+    nodes -= {deferred.task.node for deferred in held if deferred.task.arg is NO_ARG}
     sends = [(target, result.task.node) for result in results for target in result.targets if type(target) is Send]
     starting, waiting = list(due), list(held)
     for task in _node_tasks(program, nodes, origin):
@@ -69,7 +77,7 @@ def next_frontier(
             waiting.append(DeferredTask(task, gather=send.gather, sender=sender))
         else:
             starting.append(task)
-    frontier, waiting = settle(program, starting, waiting)
+    frontier, waiting = release_ready(program, starting, waiting)
     at_rest = not frontier and not waiting
     return tuple(frontier), tuple(waiting), {} if at_rest else arrived
 
@@ -95,15 +103,15 @@ def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> 
     nodes: set[str] = set()
     arrived = dict(joins)
     for result in results:
-        source = program.nodes.get(result.task.node)  # END, as which a caller may update, is none
-        if source is None:
+        source = program.nodes.get(result.task.node)
+        if source is None:  # END: an update from outside may be made as if END had written it
             continue
         reached = () if result.goto else source.joins
         for target in result.targets:
             if type(target) is str:
-                joins_there = source.joined_to(target) if result.goto else ()
-                reached = (*reached, *joins_there)
-                if not joins_there:
+                target_joins = source.joined_to(target) if result.goto else ()
+                reached = (*reached, *target_joins)
+                if not target_joins:
                     nodes.add(target)
         for join in reached:
             arrived[join.key] = arrived.get(join.key, frozenset()) | {source.reach_as}
@@ -117,25 +125,29 @@ def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> 
 
 
 def half_reached(program: Program, joins: Joins, results: Sequence[TaskResult]) -> Joins:
-    """Return the joins that only some sources have reached after the last superstep; none if a goto stopped the run."""
+    """Return the joins that only some sources have reached after the last superstep; none if a target was STOP."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return {}
     return _arrivals(program, joins, results)[1]
 
 
-def settle(program: Program, due: list[Task], held: list[DeferredTask]) -> tuple[list[Task], list[DeferredTask]]:
-    """Return the tasks that can start, and the tasks that keep waiting."""
+def release_ready(program: Program, due: list[Task], held: list[DeferredTask]) -> tuple[list[Task], list[DeferredTask]]:
+    """Return the tasks that can start, and the deferred tasks that keep waiting."""
     if not held:
         return _ordered(program, due), held
-    free = _unblocked(program, held)
-    bits = _bits(program, (task.node for task in due))
-    idle = {one.task.node for one in held if not one.gather and program.graph.nodes[one.task.node].join == "idle"}
-    ready = {node for node in free - idle if not bits >> program.order[node] & 1}
+    unblocked = _unblocked(program, held)
+    reachable = _reachable(program, (task.node for task in due))
+    idle = {
+        deferred.task.node
+        for deferred in held
+        if not deferred.gather and program.graph.nodes[deferred.task.node].join == "idle"
+    }
+    ready = {node for node in unblocked - idle if not reachable >> program.order[node] & 1}
     if not due and not ready:
-        ready = free
-    started = [one for one in held if one.task.node in ready]
-    waiting = [one for one in held if one.task.node not in ready]
-    return _ordered(program, [*due, *_released(program, started)]), waiting
+        ready = unblocked
+    released = [deferred for deferred in held if deferred.task.node in ready]
+    waiting = [deferred for deferred in held if deferred.task.node not in ready]
+    return _ordered(program, [*due, *_tasks_of(program, released)]), waiting
 
 
 def _ordered(program: Program, tasks: Sequence[Task]) -> list[Task]:
@@ -145,49 +157,50 @@ def _ordered(program: Program, tasks: Sequence[Task]) -> list[Task]:
 
 
 def _unblocked(program: Program, held: Sequence[DeferredTask]) -> set[str]:
-    """Return the waiting nodes that no other waiting node blocks."""
-    nodes = sorted({one.task.node for one in held}, key=program.order.__getitem__)
+    """Return the deferred nodes that no other deferred node blocks."""
+    nodes = {deferred.task.node for deferred in held}
     return {node for node in nodes if not any(_blocks(program, other, node) for other in nodes if other != node)}
 
 
-def _blocks(program: Program, first: str, then: str) -> bool:
+def _blocks(program: Program, node: str, other: str) -> bool:
+    """Return whether `other` has to wait for `node`, while both are deferred."""
     reach, order = program.graph.reach, program.order
-    reaches = reach[first] >> order[then] & 1
-    back = reach[then] >> order[first] & 1
-    return bool(reaches and (not back or order[first] < order[then]))
+    reaches = reach[node] >> order[other] & 1
+    in_cycle = reach[other] >> order[node] & 1
+    return bool(reaches and (not in_cycle or order[node] < order[other]))
 
 
-def _bits(program: Program, nodes: Iterable[str]) -> int:
-    """Return all nodes that any of `nodes` can still reach."""
+def _reachable(program: Program, nodes: Iterable[str]) -> int:
+    """Return the bit set of the nodes that any of `nodes` can still reach."""
     bits = 0
     for node in set(nodes):
         bits |= program.graph.reach[program.nodes[node].reach_as]
     return bits
 
 
-def _released(program: Program, started: Sequence[DeferredTask]) -> list[Task]:
-    """Turn held items into tasks: in the order of declaration, each node with its Sends; gathered Sends as one task."""
+def _tasks_of(program: Program, released: Sequence[DeferredTask]) -> list[Task]:
+    """Return deferred tasks as due ones, in the order of declaration of their nodes; gathered Sends as one task."""
+
+    def sender_position(deferred: DeferredTask) -> int:
+        return program.order.get(program.nodes[deferred.sender].reach_as, -1)  # START comes first
+
     tasks: list[Task] = []
-    for node in sorted({one.task.node for one in started}, key=program.order.__getitem__):
-        own = [one for one in started if one.task.node == node]
-        tasks.extend(one.task for one in own if not one.gather)
-        gathered = sorted((one for one in own if one.gather), key=lambda one: _place(program, one.sender))
+    for node in sorted({deferred.task.node for deferred in released}, key=program.order.__getitem__):
+        own = [deferred for deferred in released if deferred.task.node == node]
+        tasks.extend(deferred.task for deferred in own if not deferred.gather)
+        gathered = [deferred for deferred in own if deferred.gather]
         if gathered:
-            first = next(one.task for one in own if one.gather)
-            tasks.append(Task(node, [one.task.arg for one in gathered], first.origin, first.position))
+            first = gathered[0].task
+            args = [deferred.task.arg for deferred in sorted(gathered, key=sender_position)]
+            tasks.append(Task(node, args, first.origin, first.position))
     return tasks
-
-
-def _place(program: Program, sender: str) -> int:
-    """Return the position of a sender in the order of declaration; START comes first."""
-    return program.order.get(program.nodes[sender].reach_as, -1)
 
 
 # -- planning: the tasks of the next superstep are read off the frontier of the last commit
 
 
 def due_tasks(checkpoint: Checkpoint, pending: Pending) -> tuple[Task, ...]:
-    """Return the tasks of the frontier that have no result yet and wait for no answer, in order.
+    """Return the tasks of the frontier that have no result yet and do not wait for an answer, in order.
 
     Pure: the same checkpoint gives the same tasks and ids.
     """
@@ -197,7 +210,7 @@ def due_tasks(checkpoint: Checkpoint, pending: Pending) -> tuple[Task, ...]:
 
 
 def matches(names: frozenset[str], tasks: Iterable[Task]) -> bool:
-    """True if a breakpoint names one of the tasks; `"*"` names all except nodes that the library has added."""
+    """Return whether a breakpoint names one of the tasks; `"*"` names all but the nodes that the library has added."""
     if "*" in names:
         return any(not is_hidden(task) for task in tasks)
     return any(task.node in names for task in tasks)

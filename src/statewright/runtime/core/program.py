@@ -1,15 +1,15 @@
 """Graphs resolved by `compile()`, so that a superstep does dictionary work only.
 
 A `Program` is a graph with every question answered that can be answered before it runs: how each node reads its
-input, what it asks for, who follows it, which channels merge, which clear themselves. It is never changed by a run
-and may be shared between threads and loops.
+input, which services it asks for, which nodes follow it, which channels merge and which clear themselves. It is never
+changed by a run and may be shared between threads and loops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Final, Literal, cast
 
 from statewright.channels import (
     MISSING,
@@ -63,18 +63,16 @@ from statewright.state import (
 
 Validate = Literal["input", "all", "off"]
 Lane = Literal["loop", "thread", "inline"]
-"""The place where a node runs: an event loop, a worker thread, or the thread of the driver."""
+"""The executor of a node: an event loop, a worker thread, or the thread of the driver."""
 
-_REPLACING = AnyValue
-"""The channel without a reducer: its value is the last update."""
-HANDLER_SUFFIX = ":error_handler"
+HANDLER_SUFFIX: Final = ":error_handler"
 """Suffix of the hidden node of an error handler; node names of users contain no colon."""
 
 
 class Route:
     """A conditional edge, resolved."""
 
-    __slots__ = ("asks", "branch", "is_coroutine", "meanings", "path", "read", "targets")
+    __slots__ = ("branch", "injected", "is_coroutine", "meanings", "path", "read", "targets")
 
     def __init__(self, branch: Branch, read: Reader, parameters: Parameters, anywhere: Mapping[str, str]) -> None:
         self.branch = branch
@@ -83,7 +81,8 @@ class Route:
         self.meanings: Mapping[Any, str] = anywhere if branch.targets is None else branch.targets
         """The targets by the names that the path function may return."""
         self.read = read
-        self.asks = parameters.asked or None
+        self.injected = parameters.asked or None
+        """The parameters of the path function that receive services, with the names of these."""
         self.is_coroutine = is_coroutine_function(branch.path)
 
 
@@ -93,13 +92,13 @@ class NodeProgram:
     __slots__ = (
         "acall",
         "allowed",
-        "asks",
         "async_lane",
         "beside_lane",
         "call",
         "containers",
         "guards",
         "handler",
+        "injected",
         "joins",
         "kept_updates",
         "known_plain",
@@ -124,8 +123,7 @@ class NodeProgram:
         self.node: Node | None = None
         self.reach_as = name
         """The node of the graph whose outgoing edges it has; an error handler has those of its node."""
-        plain = getattr(action, "plainly", None)  # its other form, of a node that has one for each driver
-        self.call: Any = plain or action
+        self.call: Any = action
         self.acall: Any = action if is_coroutine_function(action) else None
         """Calls the node if it must be awaited."""
         self.read = read
@@ -135,16 +133,18 @@ class NodeProgram:
         self.containers: tuple[str, ...] = read.containers if type(read) is WholeReader else ()
         """The fields of such an input that may hold a list, dict or set, and are copied for the node."""
         self.kept_updates: frozenset[str] = frozenset()
-        """The fields whose value may become the container that the node returned, which is copied."""
+        """The fields whose value may become the very container that the node returned; it is copied before."""
         self.updates = updates
         self.known_plain = updates.known_plain
+        """The fields that need no preparation, as in `updates`; None if every answer must be read."""
         self.takes_state = parameters.takes_state
-        self.asks = parameters.asked or None
-        self.state_only = self.takes_state and self.asks is None
+        self.injected = parameters.asked or None
+        """The parameters that receive services, with the names of these; None if there are none."""
+        self.state_only = self.takes_state and self.injected is None
         """True if it is called with the state and nothing else."""
-        self.sync_lane: Lane = "thread" if self.acall is None or plain is not None else "loop"
+        self.sync_lane: Lane = "thread" if self.acall is None else "loop"
         """The executor under the sync driver."""
-        self.async_lane: Lane = "thread" if self.acall is None else "loop"
+        self.async_lane: Lane = self.sync_lane
         self.beside_lane: Lane = self.sync_lane
         """The executor under the sync driver if several tasks run concurrently."""
         self.guards: Guards | None = None
@@ -165,7 +165,7 @@ class NodeProgram:
         """The hidden node that handles its errors."""
 
     def joined_to(self, target: str) -> tuple[JoinEdge, ...]:
-        """The join edges at which a goto to `target` counts as an arrival."""
+        """Return the join edges at which a goto to `target` counts as an arrival."""
         if target in self.successors:
             return ()
         return tuple(join for join in self.joins if join.end == target)
@@ -177,9 +177,9 @@ class Program:
     calls_tasks: ClassVar[bool] = False
     """True for an entrypoint: its one node calls `@task` functions, and readers of a stream want their results."""
     passes_state_on: ClassVar[bool] = True
-    """True if a result is the given state with changes, so that unchanged fields were not written."""
+    """True if a result is the input state with changes, so that unchanged fields were not written."""
     begins_with_state: ClassVar[bool] = True
-    """Return whether the input holds values of the fields, rather than being kept as a whole in a field of its own."""
+    """True if the input holds values of the fields; False if it is stored as one value in a field of its own."""
 
     def __init__(
         self,
@@ -201,13 +201,18 @@ class Program:
         self._kept_updates = frozenset(name for name in self.containers or () if self.channels[name].keeps_update)
         self.transient = tuple(name for name, channel in self.channels.items() if channel.transient)
         self.step_only = frozenset(
-            name for name, one in self.channels.items() if isinstance(one, Ephemeral) and one.lifetime == "step"
+            name
+            for name, channel in self.channels.items()
+            if isinstance(channel, Ephemeral) and channel.lifetime == "step"
         )
         self.untracked = frozenset(name for name, channel in self.channels.items() if not channel.saved)
         self.hidden = frozenset(name for name, channel in self.channels.items() if channel.hidden)
         self.managed = {
-            name: one for schema in (graph.schema, *graph.node_schemas.values()) for name, one in schema.managed.items()
+            name: managed
+            for schema in (graph.schema, *graph.node_schemas.values())
+            for name, managed in schema.managed.items()
         }
+        """The fields that are computed for each superstep, such as `RemainingSteps`."""
         self.subscribers = _subscribers(graph)
         self.waiting_nodes = frozenset(node.name for node in graph.nodes.values() if node.join != "any")
         self.uncounted = frozenset(node.name for node in graph.nodes.values() if node.metadata.get("hidden"))
@@ -216,7 +221,7 @@ class Program:
         self.targets = frozenset((*graph.nodes, END, STOP))
         """The possible targets of a node that declares none."""
         self.lean = not (debug or self.managed or any(node.error_handler for node in graph.nodes.values()))
-        """True if a task only has to read its input before its node is called."""
+        """True if a task has nothing to do before its node is called except read the input."""
         self.join_keys = frozenset(join.key for join in graph.joins)
         self._current_names = _current_names(graph)
         self.former_names = _former_names(self._current_names)
@@ -237,23 +242,25 @@ class Program:
         self.derived = graph.output_schema.derived
         """Fields of results that are computed when they are read."""
         self.reported = (
-            frozenset(name for name, channel in self.merging.items() if not isinstance(channel, _REPLACING))
+            frozenset(name for name, channel in self.merging.items() if not isinstance(channel, AnyValue))
             .difference(self.hidden)
             .intersection(self.output_keys or self.channels)
         )
         """Fields with a reducer that results contain: a caller that merges them too needs their updates."""
-        self._starts = [(name, start) for name, one in graph.fields.items() if (start := _start_of(one)) is not None]
+        starts = ((name, _start_of(field)) for name, field in graph.fields.items())
+        self._starts = [(name, start) for name, start in starts if start is not None]
+        """The factories of values before the first update, by field."""
 
     @cached_property
     def stored_types(self) -> frozenset[type]:
         """The classes whose values may be saved: those of the state, of subgraphs that are nodes, and those allowed."""
         schemas = (self.graph.schema, self.graph.input_schema, *self.graph.node_schemas.values())
-        inner = [cast(Any, node.action).program for node in self.graph.nodes.values() if node.is_subgraph]
-        nested = (one.stored_types for one in inner if isinstance(one, Program))
+        subgraphs = [cast(Any, node.action).program for node in self.graph.nodes.values() if node.is_subgraph]
+        nested = (program.stored_types for program in subgraphs if isinstance(program, Program))
         return stored_types(schemas, self.graph.saved_types).union(*nested)
 
     def current_name(self, name: str) -> str:
-        """Return the present name of a node that older checkpoints may know by a former one."""
+        """Return the present name of a node, which older checkpoints may use under a former one."""
         return self._current_names.get(name, name)
 
     def start_values(self) -> dict[str, Any]:
@@ -262,23 +269,24 @@ class Program:
         return {name: value for name, value in values.items() if value is not MISSING} if values else values
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
-        """Return the part of the state that a caller sees, its containers copied.
+        """Return the part of the state that a caller sees, with copies of its containers.
 
-        An instance of the output schema if `typed`, or if all is validated, unless it has to be `plain`.
+        It is an instance of the output schema if `typed`, or with `compile(validate="all")`; a dict if `plain`.
         """
         keys = self.output_keys
         if keys is None:
-            shown = copy_fields({k: v for k, v in values.items() if k not in self.hidden} if self.hidden else values)
+            visible = {k: v for k, v in values.items() if k not in self.hidden} if self.hidden else values
+            result = copy_fields(visible)
         elif keys == (ROOT,):
             return copy_container(values.get(ROOT))
         else:
-            shown = copy_chosen(
+            result = copy_chosen(
                 {key: values[key] for key in keys if key in values},
                 keys if self.containers is None else self.containers,
             )
         if self.derived:
-            shown.update((name, one.compute(values)) for name, one in self.derived.items())
-        return self._typed_output(shown) if (typed or self.validate == "all") and not plain else shown
+            result.update((name, field.compute(values)) for name, field in self.derived.items())
+        return self._typed_output(result) if (typed or self.validate == "all") and not plain else result
 
     def shows(self, name: str) -> bool:
         """Return whether results contain a field of the state."""
@@ -291,14 +299,14 @@ class Program:
             return {name: readable(value) for name, value in writes.items()} or None
         return [{name: readable(value)} for name, value in writes] or None
 
-    def _typed_output(self, shown: dict[str, Any]) -> Any:
-        """Return the result as an instance of the output schema, if that is a class that can be instantiated."""
+    def _typed_output(self, result: dict[str, Any]) -> Any:
+        """Return a result as an instance of the output schema, if that is a class that can be instantiated."""
         schema = self.graph.output_schema
         if schema.kind.name not in ("DATACLASS", "PYDANTIC"):
-            return shown
-        if any(field.start is None and name not in shown for name, field in schema.fields.items()):
-            return shown  # the run has not come far enough to fill an instance
-        return schema.instance(shown)
+            return result
+        if any(field.start is None and name not in result for name, field in schema.fields.items()):
+            return result  # the run has stopped before all fields without a default were written
+        return schema.instance(result)
 
     def _output_keys(self) -> tuple[str, ...] | None:
         """Return the keys of results; None for all keys of an open state."""
@@ -334,10 +342,10 @@ class Program:
             program.async_lane = "loop"
         program.guards = self._limits.of(node)
         if program.guards is not None:
-            program.async_lane = program.beside_lane = "loop"  # what waits there holds no thread
+            program.async_lane = program.beside_lane = "loop"  # so that no thread is occupied while it waits
         if node.inline:
             program.sync_lane = program.beside_lane = "inline"
-            program.async_lane = "inline" if program.guards is None else "loop"  # there it waits, and the loop does not
+            program.async_lane = "inline" if program.guards is None else "loop"  # waiting inline would block the loop
         if node.writes is not None:
             program.writes = frozenset(node.writes)
             program.known_plain = program.writes if program.known_plain is not None else None
@@ -363,9 +371,9 @@ class Program:
         program.routes = tuple(self._route(branch) for branch in self.graph.branches.get(source, ()))
         if len(program.routes) == 1 and not program.successors and not self.managed:
             route = program.routes[0]
-            whole = route.read is read_mapping or type(route.read) is WholeReader
-            usual = whole and route.asks is None and not route.is_coroutine
-            program.single_route = route if usual else None
+            reads_all = route.read is read_mapping or type(route.read) is WholeReader
+            if reads_all and route.injected is None and not route.is_coroutine:
+                program.single_route = route
         if any(route.is_coroutine for route in program.routes):
             program.routes_await = True
             program.sync_lane = program.async_lane = program.beside_lane = "loop"
@@ -375,11 +383,12 @@ class Program:
         schema = self.graph.schema
         hint = parameters.state_hint
         if hint is not None and hint is not schema.source:
-            schema = next((one for one in self.graph.node_schemas.values() if one.source is hint), schema)
+            schemas = self.graph.node_schemas.values()
+            schema = next((candidate for candidate in schemas if candidate.source is hint), schema)
         return Route(branch, self._reader(schema), parameters, self._anywhere)
 
     def _handlers(self) -> dict[str, NodeProgram]:
-        """Make the hidden nodes of error handlers; their successors are those of the node that they replace."""
+        """Return the hidden nodes of error handlers. Their successors are those of the node that has failed."""
         handlers: dict[str, NodeProgram] = {}
         for node in self.graph.nodes.values():
             if node.error_handler is None:
@@ -402,7 +411,7 @@ class Program:
         return handlers
 
     def _start(self) -> NodeProgram:
-        """Make START a node that returns the input, so that input is applied like every other result."""
+        """Return START as a node that returns the input, so that input is applied like every other result."""
         schema = self.graph.input_schema
         channels = {name: self.channels[name] for name in schema.fields} if schema.closed else self.channels
         updates = self._update_reader(channels, closed=schema.closed, check=self.validate != "off")
@@ -424,7 +433,7 @@ def _start_of(field: Field) -> Callable[[], Any] | None:
 
 
 def _read_failed_input(values: Mapping[str, Any], arg: Any) -> Any:
-    """An error handler receives the input of the failed node."""
+    """Return the input of an error handler: that of the failed node."""
     return copy_argument(arg.input)
 
 
@@ -456,7 +465,7 @@ def _former_names(current_names: Mapping[str, str]) -> Mapping[str, tuple[str, .
 
 def _subscribers(graph: Graph) -> dict[str, tuple[str, ...]]:
     channels = {channel for node in graph.nodes.values() for channel in node.on}
-    return {channel: tuple(n.name for n in graph.nodes.values() if channel in n.on) for channel in channels}
+    return {channel: tuple(node.name for node in graph.nodes.values() if channel in node.on) for channel in channels}
 
 
 def readable(update: Any) -> Any:
@@ -470,10 +479,11 @@ def shown_name(task: Task) -> str:
 
 
 def is_handed_over(result: TaskResult) -> bool:
-    """True if the node failed and its error handler runs next."""
-    return result.goto and any(type(one) is Send and one.node.endswith(HANDLER_SUFFIX) for one in result.targets)
+    """Return whether the node failed and its error handler runs next."""
+    sends = (target for target in result.targets if type(target) is Send)
+    return result.goto and any(send.node.endswith(HANDLER_SUFFIX) for send in sends)
 
 
 def is_hidden(task: Task) -> bool:
-    """True if a task belongs to a node that the library has added."""
+    """Return whether a task belongs to a node that the library has added."""
     return task.node.endswith(HANDLER_SUFFIX)

@@ -1,8 +1,8 @@
-"""Compiled graphs as nodes: how a node calls its subgraph, and what it returns of the subgraph's result."""
+"""Compiled graphs as nodes: how a node calls its subgraph, and which part of the result it returns."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from statewright.graph import Memory, Reported, SubgraphLike
@@ -10,7 +10,7 @@ from statewright.state import ROOT, instance_values
 
 
 class Callee(Protocol):
-    """A compiled graph as the task that calls it sees it: a result, and the writes to fields that merge."""
+    """A compiled graph as seen by the task that calls it: a call returns a result and the writes to merged fields."""
 
     @property
     def reported(self) -> frozenset[str]: ...
@@ -28,17 +28,17 @@ Calls = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]
 
 
 def subgraph_calls(
-    subgraph: SubgraphLike, memory: Memory, known: frozenset[str] | None, merging: frozenset[str]
+    subgraph: SubgraphLike, memory: Memory, fields: frozenset[str] | None, merging: frozenset[str]
 ) -> Calls:
-    """How a node calls its subgraph, from either driver.
+    """Return the functions with which a node calls its subgraph, one for each driver.
 
-    `known` are the caller's fields, None if it takes any; `merging` are those of them that merge. Where the caller's
-    state is one bare value, so is what the subgraph answers, unless both merge it. What a callee answers that does not
-    pass the state on is read as the answer of a function would be.
+    `fields` are those of the caller, None if its state is open; `merging` are those of them that have a reducer. The
+    result of the subgraph is taken like that of a function if the caller's state is one bare value, unless both merge
+    it, and if the subgraph does not pass the state on.
     """
     callee = cast(Callee, subgraph)
     both_merge = merging & callee.reported
-    is_bare = known is not None and ROOT in known and ROOT not in both_merge
+    is_bare = fields is not None and ROOT in fields and ROOT not in both_merge
     if is_bare or not callee.passes_state_on:
         return (
             lambda state: callee.call_within(state, memory)[0],
@@ -46,12 +46,12 @@ def subgraph_calls(
         )
 
     def call(state: Any) -> Any:
-        result, written = callee.call_within(state, memory)
-        return news(shared(result, known), state, written, both_merge)
+        result, writes = callee.call_within(state, memory)
+        return changes_of(common_fields(result, fields), state, writes, both_merge)
 
     async def acall(state: Any) -> Any:
-        result, written = await callee.acall_within(state, memory)
-        return news(shared(result, known), state, written, both_merge)
+        result, writes = await callee.acall_within(state, memory)
+        return changes_of(common_fields(result, fields), state, writes, both_merge)
 
     return call, acall
 
@@ -60,46 +60,46 @@ async def _first(answer: Awaitable[tuple[Any, Pairs]]) -> Any:
     return (await answer)[0]
 
 
-def news(result: Any, given: Any, written: Pairs, both_merge: frozenset[str]) -> Any:
-    """Return what a subgraph did to the state that it was given, as the answer of its node.
+def changes_of(result: Any, state: Any, writes: Pairs, both_merge: frozenset[str]) -> Any:
+    """Return the changes that a subgraph made to the state that it received, as the answer of its node.
 
-    A field that both merge: what the subgraph's tasks wrote, for the caller to merge as they did. Another field: its
-    value, if a task wrote it, be it the very object that was given (which the task may have changed in place), or if
-    it is not simply what was given.
+    For a field that both merge these are the writes of the subgraph's tasks, for the caller to fold as well. For
+    another field it is the value, if a task wrote it or if it differs. A task may have changed a value in place and
+    written the same object, so equality alone does not show that a field is unchanged.
     """
     if ROOT in both_merge:
-        return Reported({}, [pair for pair in written if pair[0] == ROOT])
+        return Reported({}, [pair for pair in writes if pair[0] == ROOT])
     if not isinstance(result, Mapping):
         return result
-    answer = cast(Mapping[str, Any], result)
-    before = _fields_of(given, answer)
-    rewritten = {name for name, _ in written}
+    values = cast(Mapping[str, Any], result)
+    before = _fields_of(state, values)
+    rewritten = {name for name, _ in writes}
     update = {
         name: value
-        for name, value in answer.items()
-        if name not in both_merge and (name in rewritten or name not in before or not _same(value, before[name]))
+        for name, value in values.items()
+        if name not in both_merge and (name in rewritten or name not in before or not _is_same(value, before[name]))
     }
-    return Reported(update, [pair for pair in written if pair[0] in both_merge])
+    return Reported(update, [pair for pair in writes if pair[0] in both_merge])
 
 
-def _fields_of(given: Any, result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The state that a subgraph was given as a mapping; of an instance those fields that its result has too."""
-    if isinstance(given, Mapping):
-        return cast(Mapping[str, Any], given)
-    if instance_values(given) is None:
+def _fields_of(state: Any, names: Iterable[str]) -> Mapping[str, Any]:
+    """Return the state that a subgraph received as a mapping; of an instance only the named fields."""
+    if isinstance(state, Mapping):
+        return cast(Mapping[str, Any], state)
+    if instance_values(state) is None:
         return {}
-    return {name: getattr(given, name) for name in result if hasattr(given, name)}
+    return {name: getattr(state, name) for name in names if hasattr(state, name)}
 
 
-def _same(value: Any, before: Any) -> bool:
+def _is_same(value: Any, before: Any) -> bool:
     try:
         return value is before or bool(value == before)
-    except Exception:  # arrays, say, that cannot be told equal by one truth value
+    except Exception:  # a comparison of arrays has no truth value
         return False
 
 
-def shared(result: Any, known: frozenset[str] | None) -> Any:
+def common_fields(result: Any, fields: frozenset[str] | None) -> Any:
     """Return the part of a subgraph's result that its caller understands: the fields that both have."""
-    if known is None or not isinstance(result, Mapping):
+    if fields is None or not isinstance(result, Mapping):
         return result  # pyright: ignore[reportUnknownVariableType]
-    return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in known}
+    return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in fields}

@@ -24,8 +24,8 @@ from statewright.runtime.concurrency.executors import InlineExecutor, ThreadExec
 from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, begin_in_thread, call_in_thread, workers
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator, RunTasks, Save, SaveCallers, Stamp
-from statewright.runtime.core.events import tell_broken_off
-from statewright.runtime.core.loop import note_failure
+from statewright.runtime.core.events import emit_run_aborted
+from statewright.runtime.core.partial_results import save_failure
 from statewright.runtime.core.program import Lane, NodeProgram
 from statewright.runtime.drivers.saver_calls import (
     are_callers_saved,
@@ -55,7 +55,7 @@ from statewright.runtime.lifecycle.thread_lease import (
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
 from statewright.runtime.tasks.execute_async import call_function, perform_async
-from statewright.runtime.tasks.retries_async import call_later, lent_async, pause, perform_guarded_async
+from statewright.runtime.tasks.retries_async import call_later, pause, perform_guarded_async, suspended_slots_async
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere
 from statewright.runtime.tasks.standing import is_waited_for, superstep_above
 
@@ -115,7 +115,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
     except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser: no instrument may be called
-        workers.hand_over(partial(tell_broken_off, run, error))
+        workers.hand_over(partial(emit_run_aborted, run, error))
         if run.calls is not None:
             workers.hand_over(run.calls.stop)
         raise
@@ -123,7 +123,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
         failed = None  # its traceback leads here
         if run.calls is not None:
             run.calls.stop()
-        tell_broken_off(run, error)
+        emit_run_aborted(run, error)
         raise
     finally:
         run.closed_step = ALL_CLOSED
@@ -170,7 +170,7 @@ async def _drive_within(run: Run, given: Any) -> None:
     caller = current_scope()
     with CallInProgress(run):
         if caller is not None and (caller.holding or caller.lending):
-            async with lent_async(caller):
+            async with suspended_slots_async(caller):
                 await drive_async(run, run_until_idle(run, given))
         else:
             await drive_async(run, run_until_idle(run, given))
@@ -394,7 +394,7 @@ async def _grace(step: Superstep, changed: asyncio.Event) -> None:
 async def _save_failure(step: Superstep, failure: Failure) -> None:
     """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
     try:
-        await _perform_all(step.run, note_failure(step.run, step.checkpoint, failure))
+        await _perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
         step.close()  # what others bring could not be saved any more
     except Exception as error:

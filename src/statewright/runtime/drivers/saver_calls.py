@@ -20,10 +20,10 @@ from statewright.runtime.core.effects import (
     SavePending,
     Stamp,
 )
-from statewright.runtime.core.loop import save_uncommitted
+from statewright.runtime.core.saving import save_uncommitted
 from statewright.runtime.invocation.run import CallingTask, Run
 from statewright.runtime.lifecycle.thread_lease import await_turn
-from statewright.runtime.tasks.standing import check_wanted
+from statewright.runtime.tasks.standing import check_not_abandoned
 
 T = TypeVar("T")
 
@@ -123,10 +123,10 @@ def ask_saver(run: Run, effect: Effect) -> Any:
     """Call the saver for a storage effect, and return its result or a future of it."""
     saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
     if type(effect) is Save:
-        check_wanted(run)
+        check_not_abandoned(run)
         return saver.commit(effect.commit)
     if type(effect) is SavePending:
-        check_wanted(run)
+        check_not_abandoned(run)
         checkpoint_id = CheckpointId(effect.checkpoint_id)
         return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
     if type(effect) is Namespaces:

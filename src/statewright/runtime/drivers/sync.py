@@ -21,8 +21,8 @@ from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, workers
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.effects import RunGenerator, RunTasks
-from statewright.runtime.core.events import tell_broken_off
-from statewright.runtime.core.loop import note_failure
+from statewright.runtime.core.events import emit_run_aborted
+from statewright.runtime.core.partial_results import save_failure
 from statewright.runtime.core.program import Lane
 from statewright.runtime.drivers.saver_calls import flush, perform_all, perform_effect
 from statewright.runtime.invocation.emitter import StreamBuffer
@@ -32,7 +32,7 @@ from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import LeaseRenewer
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.retries import perform_guarded, suspended_slots
+from statewright.runtime.tasks.retries_sync import perform_guarded, suspended_slots
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
 from statewright.runtime.tasks.standing import superstep_above
 
@@ -97,7 +97,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
             if run.calls is not None:
                 run.calls.end()
     except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called
-        workers.hand_over(partial(tell_broken_off, run, error))
+        workers.hand_over(partial(emit_run_aborted, run, error))
         if run.calls is not None:
             workers.hand_over(run.calls.stop)
         raise
@@ -105,7 +105,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
         failed = None  # its traceback leads here
         if run.calls is not None:
             run.calls.end()
-        tell_broken_off(run, error)
+        emit_run_aborted(run, error)
         raise
     finally:
         run.closed_step = ALL_CLOSED
@@ -216,7 +216,7 @@ def _grace(step: Superstep, lanes: _Lanes, wake: SafeEvent, buffer: StreamBuffer
 def _save_failure(step: Superstep, failure: Failure) -> None:
     """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
     try:
-        perform_all(step.run, note_failure(step.run, step.checkpoint, failure))
+        perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
         step.close()  # what others bring could not be saved any more
     except Exception as error:

@@ -17,7 +17,7 @@ from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Load, Namespaces
-from statewright.runtime.core.loop import commit_of, draw_stamp, save_commit
+from statewright.runtime.core.saving import commit_of, draw_stamp, save_commit
 from statewright.runtime.invocation.run import Run
 
 Carrying = Generator[Effect, Any, tuple[StepCommit, ...]]

@@ -32,22 +32,22 @@ from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Emit, Load, SaveCallers
 from statewright.runtime.core.events import run_event
 from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.graph_migration import fitted
-from statewright.runtime.core.loop import (
+from statewright.runtime.core.graph_migration import fit_to_graph
+from statewright.runtime.core.loop import supersteps
+from statewright.runtime.core.program import Program
+from statewright.runtime.core.saving import (
     NOTHING_SAVED,
     call_namespaces,
     commit_of,
     draw_stamp,
     save_commit,
     save_pending,
-    supersteps,
 )
-from statewright.runtime.core.program import Program
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import taken_along
 from statewright.runtime.lifecycle.unfinished import kept_of_discarded
-from statewright.runtime.tasks.execute import checked_targets, conclude, written
+from statewright.runtime.tasks.execute import checked_targets, conclude, read_result
 from statewright.runtime.tasks.interrupt import Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.state import check_value
@@ -180,7 +180,7 @@ def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
     """Return the saved thread, migrated to this graph."""
     if saved is None:
         return None
-    fitting = fitted(run.program, saved)
+    fitting = fit_to_graph(run.program, saved)
     if fitting.checkpoint.values is not saved.checkpoint.values:
         run.migrated = saved.checkpoint.values
     return fitting
@@ -209,7 +209,7 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
     if discarded and saved is not None and _is_head(run, saved, head):
         kept = yield from kept_of_discarded(run, saved, base.values)
         if kept:
-            known = written(Scope(run, task), program.start, task, kept)
+            known = read_result(Scope(run, task), program.start, task, kept)
             result.writes = [*pairs_of(result), *pairs_of(known)]
     commit_id, now = yield from draw_stamp(run, base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
@@ -244,7 +244,7 @@ def check_input(run: Run, given: Any) -> None:
     """Raise what fresh input is refused with on every state of the thread."""
     if given is not None and not isinstance(given, Command):
         task = Task(START, NO_ARG, "", 0)
-        written(Scope(run, task), run.program.start, task, given)
+        read_result(Scope(run, task), run.program.start, task, given)
 
 
 def _taken_over(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, Reported]:
@@ -273,7 +273,7 @@ def _conclude_entry(run: Run, task: Task, base: Checkpoint, given: Any) -> TaskR
         pass
     finally:
         leave_scope(token)
-    return TaskResult(task, written(scope, start, task, given).writes, [Send(START, None)], goto=True)
+    return TaskResult(task, read_result(scope, start, task, given).writes, [Send(START, None)], goto=True)
 
 
 def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[TaskResult], list[str]]:

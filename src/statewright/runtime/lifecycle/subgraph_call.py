@@ -24,7 +24,7 @@ from statewright.fingerprint import fingerprint
 from statewright.graph import Memory
 from statewright.runtime.invocation.run import CallingTask, Run, SubgraphCall
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import end_of
+from statewright.runtime.tasks.standing import reason_to_refuse
 
 _NO_OPTIONS: Final[Mapping[str, Any]] = {}
 
@@ -129,7 +129,7 @@ def take_namespace(caller: CallingTask, namespace: str) -> None:
     other = live.setdefault(namespace, caller)
     if other is caller:
         return
-    if end_of(other) is None:
+    if reason_to_refuse(other) is None:
         raise NamespaceBusy(namespace, caller.task.node if caller.task is not None else "")
     live[namespace] = caller
 

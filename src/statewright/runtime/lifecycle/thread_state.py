@@ -27,13 +27,13 @@ from statewright.ids import CheckpointId, checked_name
 from statewright.runtime.core.apply import apply_beside, with_report
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Load
-from statewright.runtime.core.loop import call_namespaces, commit_of, draw_stamp, save_commit
 from statewright.runtime.core.program import HANDLER_SUFFIX
+from statewright.runtime.core.saving import call_namespaces, commit_of, draw_stamp, save_commit
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import find_callers, fork_inside, has_ended, taken_along
 from statewright.runtime.lifecycle.start import fit, load_head, renamed
-from statewright.runtime.tasks.execute import conclude, written
+from statewright.runtime.tasks.execute import conclude, read_result
 from statewright.runtime.tasks.scope import Scope
 
 Update = tuple[Any, str | None]
@@ -131,7 +131,7 @@ def check_updates(run: Run, updates: Sequence[Update]) -> None:
         _check_node(run, as_node, len(updates))
         if as_node is not None and as_node != END:
             task = Task(as_node, NO_ARG, "", 0)
-            written(Scope(run, task), run.program.nodes[as_node], task, values)
+            read_result(Scope(run, task), run.program.nodes[as_node], task, values)
 
 
 def _check_node(run: Run, as_node: str | None, count: int) -> None:

@@ -16,7 +16,8 @@ from statewright.errors import CheckpointConflict, GraphDrained, LeaseLost, RunC
 from statewright.runtime.config import STOPS_HOLDER
 from statewright.runtime.core.effects import AwaitTurn, Effect, Emit, RunGenerator
 from statewright.runtime.core.events import run_event, warn_unfinished, warn_unresumable
-from statewright.runtime.core.loop import NOTHING_SAVED, caused_by, release_thread, save_uncommitted, supersteps
+from statewright.runtime.core.loop import supersteps
+from statewright.runtime.core.saving import NOTHING_SAVED, caused_by, release_thread, save_uncommitted
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.start import begin_run, check_input

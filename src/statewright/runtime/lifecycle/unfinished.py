@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from statewright.checkpoint import SavedCheckpoint, Task
 from statewright.runtime.core.effects import Effect, Load, Namespaces
-from statewright.runtime.core.loop import call_namespaces
+from statewright.runtime.core.saving import call_namespaces
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
 

@@ -1,4 +1,4 @@
-"""Approvals in Python graphs, in the same form as those of JSON steps, so that a service lists both together."""
+"""Approval requests in Python graphs, in the form that JSON steps use, so that a service lists both together."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _VERDICTS: Final = ("approved", "rejected", "edited")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision, or the end of the time limit without one."""
+    """A decision, or the expiry of the time limit without one."""
 
     verdict: Verdict
     content: Any
-    """The content to use from now on, edited if the decision changed it."""
+    """The content to use from now on: the edited one if the verdict is `edited`."""
     decided_by: str | None = None
 
     @property
@@ -41,14 +41,14 @@ def request_approval(
     """Ask for a decision on some content, and return it. Stops the node and the run until then, like `interrupt()`.
 
     A service shows it among its approval requests. `content_key` is the field of the state that holds the content.
-    Several approvals in one node are told apart by `key`. If nobody decides within `timeout`, the verdict is `expired`.
-    An answer that is no decision is asked for again, and so is every decision when somebody tries a failed run again.
+    Several approvals in one node are distinguished by `key`. Without a decision within `timeout` the verdict is
+    `expired`. An invalid answer is asked for again, and so is every decision when a failed run is retried.
     """
-    again = get_config()["configurable"].get("retry", 0)  # a service counts here how often it was told to
-    asked = {"type": "approval", "contentKey": content_key, "content": content, "prompt": prompt}
+    retry = get_config()["configurable"].get("retry", 0)  # the number of times that a service has retried the run
+    question = {"type": "approval", "contentKey": content_key, "content": content, "prompt": prompt}
     for number in count():
         answer = wait_for(
-            "request_approval()", f"{key}.{again}.{number}", timeout, lambda: {"value": asked}, repeats=True
+            "request_approval()", f"{key}.{retry}.{number}", timeout, lambda: {"value": question}, repeats=True
         )
         if answer is None:
             return Decision("expired", content)
@@ -59,9 +59,9 @@ def request_approval(
 
 
 def _read(answer: Any, content: Any) -> Decision | None:
-    """The decision that an answer is; None if it is none."""
-    told: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
-    verdict = told.get("decision")
-    if verdict not in _VERDICTS or (verdict == "edited" and "content" not in told):
+    """Return an answer as a decision; None if it is not valid."""
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
+    verdict = fields.get("decision")
+    if verdict not in _VERDICTS or (verdict == "edited" and "content" not in fields):
         return None
-    return Decision(verdict, told["content"] if verdict == "edited" else content, told.get("decidedBy"))
+    return Decision(verdict, fields["content"] if verdict == "edited" else content, fields.get("decidedBy"))

@@ -1,7 +1,7 @@
 """The `Runtime` that nodes receive, and the functions that do the same without it. Bound to one attempt at one task.
 
-The scope of a run is renewed for each task, but a node may keep its runtime and use it from a thread of its own. So the
-runtime holds a copy, and calls that an abandoned attempt makes through it have no effect.
+The scope of a run is set anew for each task, but a node may keep its runtime and use it from a thread of its own. So
+the runtime holds a copy, and calls that an abandoned attempt makes through it have no effect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from statewright.store import Store
 
 
 class StateView(Mapping[str, Any]):
-    """The state as it was at the start of the superstep; a list, dict or set is copied when it is looked up."""
+    """The state at the start of the superstep. Lists, dicts and sets are copied when they are looked up."""
 
     __slots__ = ("_values",)
 
@@ -46,7 +46,7 @@ class StateView(Mapping[str, Any]):
 
 
 class RuntimeHost:
-    """Fills a `Runtime` from a scope."""
+    """Implements the operations of a `Runtime` for a scope."""
 
     __slots__ = ("_scope",)
 
@@ -54,8 +54,11 @@ class RuntimeHost:
         self._scope = scope.copy()
 
     @property
-    def _here(self) -> Scope:
-        """The scope of the step or call in which it is used, if that is one of its task: it has names of its own."""
+    def _current(self) -> Scope:
+        """The scope of the step or `@task` call of the task from which it is used; otherwise that of the task.
+
+        Each of them has counters of its own, from which ids derive.
+        """
         current = current_scope()
         caller = current.task.caller if current is not None and current.task is not None else None
         while caller is not None and caller is not self._scope.task:
@@ -104,19 +107,19 @@ class RuntimeHost:
         self._scope.heartbeat()
 
     def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return journalled(self._here, name, function, args, kwargs)
+        return journalled(self._current, name, function, args, kwargs)
 
     def spend(self, tokens: int, cost: float) -> None:
         if not self._scope.abandoned:
             self._scope.run.spending.add(tokens, cost)
 
     def asked(self, key: str) -> Interrupt | None:
-        run, task = self._scope.run, self._here.task
+        run, task = self._scope.run, self._current.task
         question = run.known_interrupts.get(interrupt_id(task.id, key)) if task is not None else None
         return question.shown() if question is not None else None
 
     def start_run(self, graph: str, input: Any, *, wait: bool, key: str | None, options: Mapping[str, Any]) -> Any:  # noqa: A002
-        return start_run(self._here, graph, input, wait=wait, key=key, options=options)
+        return start_run(self._current, graph, input, wait=wait, key=key, options=options)
 
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
         scope = self._scope
@@ -155,7 +158,7 @@ class RuntimeHost:
 def writer_of(scope: Scope) -> StreamWriter:
     """Return a function that sends values of the task to readers of the stream; `scope` must stay with the task."""
     if scope.run.watch is None:
-        return scope.sign_of_life if scope.attempt is not None else _unheard
+        return scope.sign_of_life if scope.attempt is not None else _discard
 
     def write(value: Any) -> None:
         if not scope.abandoned:
@@ -165,8 +168,8 @@ def writer_of(scope: Scope) -> StreamWriter:
     return write
 
 
-def _unheard(value: Any) -> None:
-    """Discard a value, as nothing reads the stream."""
+def _discard(value: Any) -> None:
+    """Discard a value, because nothing reads the stream."""
 
 
 def info_of(scope: Scope) -> ExecutionInfo:
@@ -186,15 +189,15 @@ def info_of(scope: Scope) -> ExecutionInfo:
 
 
 def previous_of(scope: Scope) -> Any:
-    """Return the value that the entrypoint saved last; None in other graphs."""
+    """Return the value that an entrypoint has saved last; None in other graphs."""
     return copy_container(scope.checkpoint.values.get(PREVIOUS)) if scope.checkpoint is not None else None
 
 
 PREVIOUS = "__previous__"
-"""The channel of an entrypoint that holds what its last run saved."""
+"""The channel of an entrypoint for the value that its last run has saved."""
 
 
-# -- the same from anywhere inside a node, for functions far from its parameters: see `graph/context.py`
+# -- the same as functions, for code that a node calls and that does not receive its parameters
 
 C = TypeVar("C")
 
@@ -204,33 +207,33 @@ def get_runtime(context_schema: type[C]) -> Runtime[C]: ...
 @overload
 def get_runtime(context_schema: None = None) -> Runtime[Any]: ...
 def get_runtime(context_schema: Any = None) -> Runtime[Any]:
-    """The runtime of the task that calls. Raises InvalidUpdateError outside a node.
+    """Return the runtime of the current task. Raises InvalidUpdateError outside a node.
 
-    `context_schema` is for the reader: it says of which type the context is.
+    `context_schema` is only for type checkers: the type of `runtime.context`.
     """
     return Runtime(RuntimeHost(_scope("get_runtime()")))
 
 
 def get_config() -> Mapping[str, Any]:
-    """The config of the run that calls. Raises InvalidUpdateError outside a node."""
+    """Return the config of the current run. Raises InvalidUpdateError outside a node."""
     return _scope("get_config()").run.node_config()
 
 
 def get_store() -> Store | None:
-    """The store of the run that calls; None if its graph has none. Raises InvalidUpdateError outside a node."""
+    """Return the store of the current run; None if its graph has none. Raises InvalidUpdateError outside a node."""
     return _scope("get_store()").run.ports.store
 
 
 def get_stream_writer() -> StreamWriter:
-    """Return a function that sends values of this task to the stream. Raises InvalidUpdateError outside a node."""
+    """Return a function that sends values to the stream of the run. Raises InvalidUpdateError outside a node."""
     return writer_of(_scope("get_stream_writer()").copy())
 
 
-def _scope(what: str) -> Scope:
+def _scope(function: str) -> Scope:
     scope = current_scope()
     if scope is None or scope.task is None:
         raise InvalidUpdateError(
-            f"{what} was called outside a node. Call it in a node, or in what a node calls; "
+            f"{function} was called outside a node. Call it in a node, or in code that a node calls; "
             f"a thread that the node starts itself needs contextvars.copy_context()."
         )
     return scope
@@ -255,11 +258,12 @@ def start_run(
     run, task = scope.run, scope.task
     if run.ports.starter is None or task is None:
         raise InvalidConfig(
-            f"start_run({graph!r}) needs a service that keeps the run: start the run with one, e.g. `statewright dev`."
+            f"start_run({graph!r}) needs a service, which stores the new run. Start this run with one, e.g. "
+            f"`statewright dev`."
         )
     starter: RunStarter = run.ports.starter
     check_open(scope, f"start_run({graph!r})")
-    # A key is never an ordinal.
+    # "=" keeps a key such as "0" apart from an ordinal.
     position = scope.next_of("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
     child = f"run_{digest('run', run.run_id, task.id, position)}"
     if starter.differs(child, graph, input):
@@ -269,27 +273,30 @@ def start_run(
         return child
 
     question = _question(scope, task.id, position)
-    identity = interrupt_id(task.id, question)
-    if identity not in run.known_interrupts and identity not in run.answers:
+    question_id = interrupt_id(task.id, question)
+    if question_id not in run.known_interrupts and question_id not in run.answers:
         starter.start(child, graph, input, work=enclosing_work(scope), awaited=True, options=options)
-    asked = {"type": "child_run", "runId": child, "graph": graph}
-    parts = {"value": asked, "kind": "event", "event": f"{RUN_ENDED}{child}"}
-    return _outcome(child, graph, wait_for("start_run()", question, None, lambda: parts, repeats=True))
+    value = {"type": "child_run", "runId": child, "graph": graph}
+    parts = {"value": value, "kind": "event", "event": f"{RUN_ENDED}{child}"}
+    return _output_of(child, graph, wait_for("start_run()", question, None, lambda: parts, repeats=True))
 
 
 def _question(scope: Scope, task_id: TaskId, position: int | str) -> str:
-    """The key under which it is asked how the child has ended.
+    """Return the key of the question how the child run has ended.
 
-    An end in good order is final. After another one it is asked anew when somebody tries the run again, for the child
-    may have been tried again, too.
+    A completed child is final. After a failure there is a new question each time that the parent run is retried, since
+    the child may have been retried too.
     """
-    again: int = scope.run.node_config()["configurable"].get("retry", 0)  # a service counts here how often it was told
-    keys = [f"start_run {position}", *(f"start_run.{number} {position}" for number in range(1, again + 1))]
-    ends = [(key, scope.run.answers.get(interrupt_id(task_id, key))) for key in keys]
-    return next((key for key, told in ends if told is not None and told["status"] == "completed"), keys[-1])
+    # A service counts here how often it has retried the run.
+    retries: int = scope.run.node_config()["configurable"].get("retry", 0)
+    keys = [f"start_run {position}", *(f"start_run.{number} {position}" for number in range(1, retries + 1))]
+    answers = [(key, scope.run.answers.get(interrupt_id(task_id, key))) for key in keys]
+    completed = (key for key, answer in answers if answer is not None and answer["status"] == "completed")
+    return next(completed, keys[-1])
 
 
-def _outcome(child: str, graph: str, told: Mapping[str, Any]) -> Any:
-    if told["status"] != "completed":
-        raise ChildRunFailed(child, graph, told["status"], told.get("error"))
-    return copy_container(told["output"])
+def _output_of(child: str, graph: str, answer: Mapping[str, Any]) -> Any:
+    """Return the output of a child run. Raises ChildRunFailed if it is not completed."""
+    if answer["status"] != "completed":
+        raise ChildRunFailed(child, graph, answer["status"], answer.get("error"))
+    return copy_container(answer["output"])

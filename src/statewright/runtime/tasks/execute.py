@@ -1,7 +1,8 @@
 """Execute one task once: from the state to a result.
 
-`perform` calls plain functions; `attempt_async` has its twin of a few lines that awaits. Nothing is raised out of
-here but what ends the whole process or run: a task's exception is an outcome.
+A task goes through three steps: `begin` reads its input, the node is called, and `conclude` turns the answer into
+writes and targets. An exception of the node becomes an outcome in `settle`; only errors that end the whole process or
+run are raised. `perform` does this for plain functions, `execute_async.perform_async` for coroutines.
 """
 
 from __future__ import annotations
@@ -54,63 +55,66 @@ ENDS_THE_RUN: Final = (RunCancelled, BudgetExceeded, GraphDrained)
 def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task whose node, and whose conditional edges, are plain functions."""
     try:
-        if (
-            scope.plain and node.reads_all and task.arg is NO_ARG
-        ):  # what `begin` and the reader come to, without the calls
+        if scope.fast_path and node.reads_all and task.arg is NO_ARG:
+            # What `begin` and the reader would do, without calling them.
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
                     state[name] = value.copy()
         else:
             state = begin(scope, node, task, checkpoint)
-        answer = node.call(state) if node.state_only else node.call(*given(node, state), **asked(node.asks, scope))
+        if node.state_only:
+            answer = node.call(state)
+        else:
+            answer = node.call(*state_args(node, state), **injected_kwargs(node.injected, scope))
         return conclude(scope, node, task, checkpoint, answer)
     except BaseException as error:
         return settle(scope, node, task, error)
 
 
 def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
-    """The input of the node."""
-    if scope.plain:
+    """Read the input of the node, and emit the start of the task."""
+    if scope.fast_path:
         return node.read(checkpoint.values, task.arg)
     run = scope.run
     scope.input = state = read_input(scope, node, task, checkpoint)
     if run.program.debug:
         scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(own_containers(state))
     if run.watch is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
-        # The node may go on to change its own input; those who watch have another one.
-        watched = read_input(scope, node, task, checkpoint) if run.watch.wants("task_started") else state
-        emit_task_started(run.watch, scope, watched)
+        # The node may change its input in place, so instruments get another one.
+        event_input = read_input(scope, node, task, checkpoint) if run.watch.wants("task_started") else state
+        emit_task_started(run.watch, scope, event_input)
     return state
 
 
 def read_input(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
-    """Read the input of a task anew: the containers in it are copies, which nothing else has."""
+    """Return a new input for the node of a task. The containers in it are copies that no other code refers to."""
     run, values = scope.run, checkpoint.values
     if run.program.managed:
         values = with_managed(values, run.program.managed, checkpoint.step, run.stop)
     return node.read(values, task.arg)
 
 
-def given(node: NodeProgram, state: Any) -> tuple[Any, ...]:
+def state_args(node: NodeProgram, state: Any) -> tuple[Any, ...]:
+    """Return the positional arguments of a node: its input, if it takes one."""
     return (state,) if node.takes_state else ()
 
 
-def asked(asks: Sequence[tuple[str, str]] | None, scope: Scope) -> dict[str, Any]:
-    """Return the keyword arguments to inject, by parameter name."""
-    return {parameter: _ASKED[wanted](scope) for parameter, wanted in asks} if asks else {}
+def injected_kwargs(injected: Sequence[tuple[str, str]] | None, scope: Scope) -> dict[str, Any]:
+    """Return the keyword arguments to inject, by parameter name. `injected` has pairs of a parameter and a service."""
+    return {parameter: _INJECTED[service](scope) for parameter, service in injected} if injected else {}
 
 
 def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
-    """The result of a task whose node answered."""
-    known = node.known_plain
-    if type(answer) is dict and known is not None and answer.keys() <= known:  # nothing about it has to change
+    """Return the result of a task whose node has returned `answer`: its writes, and the targets of its edges."""
+    fields = node.known_plain
+    if type(answer) is dict and fields is not None and answer.keys() <= fields:  # the answer is used as it is
         writes: Writes = answer  # pyright: ignore[reportUnknownVariableType]
         if node.kept_updates or scope.sibling_group is not None or scope.run.nested:
-            writes = own_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
+            writes = _own_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
         result = TaskResult(task, writes, node.successors)
     else:
-        result = written(scope, node, task, answer)
+        result = read_result(scope, node, task, answer)
     if node.routes and not result.goto:
         program = scope.run.program
         if node.single_route is not None:
@@ -119,25 +123,25 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
             if type(choice) is str and (target := node.single_route.meanings.get(choice)) is not None:
                 result.targets = () if target == END else (target,)
             else:
-                take_choices(scope.run, node, result, [choice])
+                set_targets(scope.run, node, result, [choice])
         else:
             view = routing_view(scope, checkpoint, result)
-            take_choices(scope.run, node, result, [ask(route, scope, view) for route in node.routes])
+            set_targets(scope.run, node, result, [evaluate_route(route, scope, view) for route in node.routes])
     if scope.refusals:
         check_not_refused(scope)
-    return result if scope.plain else finished(scope, node, checkpoint, result)
+    return result if scope.fast_path else finish(scope, node, checkpoint, result)
 
 
-def own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
-    """Return the writes of an answer, with copies of the containers that outlive this moment.
+def _own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
+    """Return the writes of an answer, with copies of the containers that the node could still change.
 
-    A node alone may not get at what a channel keeps. Beside others, or in a subgraph, whose writes its caller folds
-    later, it may also answer one dict or list again and again, and change it in between.
+    A channel may keep the very list or dict that a node returns. And the writes of concurrent tasks, and of subgraphs,
+    are folded later: until then the node may run again and return the same object, with other contents.
     """
-    lasts = scope.sibling_group is not None or scope.run.nested
-    writes = answer.copy() if lasts else answer
+    folded_later = scope.sibling_group is not None or scope.run.nested
+    writes = answer.copy() if folded_later else answer
     for name, update in answer.items():
-        if type(update) in COPIED_UPDATES and (lasts or name in node.kept_updates):
+        if type(update) in COPIED_UPDATES and (folded_later or name in node.kept_updates):
             writes = answer.copy() if writes is answer else writes
             writes[name] = copy_update(update)
     return writes
@@ -158,27 +162,27 @@ def _ungrouped(error: BaseException) -> BaseException:
 
 
 def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
-    """The outcome of a task whose node raised. Re-raises what is no node's business."""
+    """Return the outcome of a task whose node raised. Raises errors again that end the process or the run."""
     outcome: Outcome
     error = void_if_refused(scope, error if isinstance(error, Exception) else _ungrouped(error))
     if isinstance(error, ChildCommand):
-        return _answered_by_child(scope, node, task, error)
+        return _settle_child_command(scope, node, task, error)
     if isinstance(error, Paused):
         outcome = Pause(task, error.interrupts)
     elif isinstance(error, ParentCommand):
         outcome = Failure(task, error if scope.run.nested else _no_parent(node))
     elif not isinstance(error, Exception):
-        if type(error).__name__ == "CancelledError":  # told by name: asyncio may not be loaded
+        if type(error).__name__ == "CancelledError":  # compared by name, because asyncio may not be loaded
             error = NodeCancelledError(node.name, error)
         elif scope.sibling_group is None:
-            raise error  # it ends the process, or the run; beside others it is a failure like any other
+            raise error  # it ends the process or the run; with siblings, the superstep ends first, as for any failure
         outcome = Failure(task, error)
     elif node.handler is not None and not isinstance(error, ENDS_THE_RUN):
         try:
             handled = NodeError(node.name, error, failed_input(scope, node, task))
-        except Exception as unreadable:  # of a schema; without an outcome the superstep would wait for ever
-            unreadable.__context__ = error
-            outcome = Failure(task, unreadable)
+        except Exception as read_error:  # of a schema; without an outcome the superstep would wait for ever
+            read_error.__context__ = error
+            outcome = Failure(task, read_error)
         else:
             outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
     else:
@@ -190,7 +194,7 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
 
 
 def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
-    """The outcome, of which those who watch were told; the failure of the task if a reader of its stream raised."""
+    """Emit the end of a task and return its outcome; a failure if a reader of the stream raised."""
     watch = scope.run.watch
     if watch is not None:
         try:
@@ -198,40 +202,40 @@ def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
         except Exception as error:
             if type(outcome) is not Failure:
                 return Failure(task, error)
-            add_note(outcome.error, f"A reader of the stream could not be told of it: {error_text(error)}")
+            add_note(outcome.error, f"The event of this failure was not delivered: {error_text(error)}")
     return outcome
 
 
 def failed_input(scope: Scope, node: NodeProgram, task: Task) -> Any:
-    """Read what the failed node got once more, as it was before the node changed it; None if it got nothing."""
+    """Return the input of a failed node as it was before the node changed it; None if the node had not received it."""
     if scope.input is None or scope.checkpoint is None:
         return scope.input
     return read_input(scope, node, task, scope.checkpoint)
 
 
 def answer_of_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Any:
-    """Return the Commands that a subgraph answered for this graph, as the answer of the node that called it.
+    """Return the Commands that a subgraph returned for this graph, as the answer of the node that called it.
 
-    They count as one answer each: raises ConflictingWrites where two write a field that keeps one value.
+    Raises ConflictingWrites if two of them write to a field that holds a single value, as for two tasks.
     """
     scope.mutation_snapshot = None
     program = scope.run.program
     commands: list[Command[Any]] = [
-        Command(update=one.update, goto=[renamed_target(program, target) for target in one.targets])
-        for one in signal.commands
+        Command(update=command.update, goto=[renamed_target(program, target) for target in command.targets])
+        for command in signal.commands
     ]
     if len(commands) == 1:
         return commands[0]
-    each = [
-        written(scope, node, Task(source, NO_ARG, task.id, number), command)
+    results = [
+        read_result(scope, node, Task(source, NO_ARG, task.id, number), command)
         for number, (source, command) in enumerate(zip(signal.nodes, commands, strict=True))
     ]
-    fold_results(program, cast(Checkpoint, scope.checkpoint).values, each)
+    fold_results(program, cast(Checkpoint, scope.checkpoint).values, results)  # only to detect conflicts
     return commands
 
 
-def _answered_by_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
-    """The outcome of a task whose subgraph answered a Command for this graph: it is the node's answer here."""
+def _settle_child_command(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
+    """Return the outcome of a task whose subgraph returned a Command for this graph: the answer of its node here."""
     try:
         answer = answer_of_child(scope, node, task, signal)
         result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), answer)
@@ -242,25 +246,25 @@ def _answered_by_child(scope: Scope, node: NodeProgram, task: Task, signal: Chil
 
 def _no_parent(node: NodeProgram) -> InvalidUpdateError:
     return InvalidUpdateError(
-        f"Node {node.name!r} answered a Command for the parent graph, and this graph was not called by another one."
+        f"Node {node.name!r} returned a Command for the parent graph, but this graph was not called by another one."
     )
 
 
-def written(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskResult:
-    """The result as far as the answer itself says it."""
+def read_result(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskResult:
+    """Return the result of a task from the answer of its node alone, without its conditional edges."""
     updates = node.updates
     if type(answer) is dict or answer is None:
         writes = updates.read(answer, node.name, task)
         if node.writes is not None:
             check_declared(node, writes)
         return TaskResult(task, copy_writes(writes), node.successors)
-    taken: Answer = read_answer(answer, updates, node.name, task)
+    parsed: Answer = read_answer(answer, updates, node.name, task)
     if node.writes is not None:
-        check_declared(node, taken.writes)
-    writes = copy_writes(taken.writes)
-    if taken.targets is None:
+        check_declared(node, parsed.writes)
+    writes = copy_writes(parsed.writes)
+    if parsed.targets is None:
         return TaskResult(task, writes, node.successors)
-    targets = checked_targets(scope.run, node, taken.targets)
+    targets = checked_targets(scope.run, node, parsed.targets)
     return TaskResult(task, writes, targets, goto=True)
 
 
@@ -268,15 +272,16 @@ def check_declared(node: NodeProgram, writes: Writes) -> None:
     """Raise InvalidUpdateError for a write to a field that the node did not declare."""
     allowed = node.writes or frozenset[str]()
     names = writes if isinstance(writes, dict) else [name for name, _ in writes]
-    other = next((name for name in names if name not in allowed), None)
-    if other is not None:
+    undeclared = next((name for name in names if name not in allowed), None)
+    if undeclared is not None:
         raise InvalidUpdateError(
-            f"Node {node.name!r} wrote {other!r}, but declares writes={sorted(allowed)}. "
+            f"Node {node.name!r} wrote {undeclared!r}, but declares writes={sorted(allowed)}. "
             f"Add it there, or do not write it."
         )
 
 
-def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
+def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
+    """Return the result of a task, after the checks of `compile(debug=True)` and the event of its end."""
     run = scope.run
     if scope.mutation_snapshot is not None:
         shared, own = scope.mutation_snapshot
@@ -287,12 +292,12 @@ def finished(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Ta
         if changed:
             raise MutatedState(node.name, changed)
     if run.watch is not None and node.name != START and scope.attempt is None:
-        emit_task_finished(run.watch, scope, result)  # an attempt that may be given up is told of when it counts
+        emit_task_finished(run.watch, scope, result)  # the result of an attempt is reported when it counts
     return result
 
 
 def checked_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
-    """The targets that lead somewhere. Raises UnknownTarget for one where the node cannot go."""
+    """Return the targets other than END. Raises UnknownTarget for one that the node must not lead to."""
     allowed = node.allowed if node.allowed is not None else run.program.targets
     for target in targets:
         name = target.node if type(target) is Send else target
@@ -309,13 +314,13 @@ def _note_timed(run: Run, node: NodeProgram, send: Send) -> None:
     if run.program.nodes[send.node].async_lane == "inline":
         raise InvalidUpdateError(
             f"Node {node.reach_as!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
-            f"nothing can wait beside it. Remove one of the two."
+            f"it runs on the thread of the driver, where it cannot time out. Remove one of the two."
         )
     run.guards_all = True
 
 
 def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
-    """The state as a conditional edge sees it: with the task's own writes, and the signals that the node saw."""
+    """Return the state as a conditional edge sees it: with the task's own writes, and the signals of the last step."""
     program = scope.run.program
     result.folded = fold_writes(program, checkpoint.values, result)
     if not program.managed:
@@ -323,26 +328,28 @@ def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Va
     return with_managed(result.folded, program.managed, checkpoint.step, scope.run.stop)
 
 
-def ask(route: Route, scope: Scope, view: Values) -> Any:
+def evaluate_route(route: Route, scope: Scope, view: Values) -> Any:
+    """Call the path function of a conditional edge."""
     state = route.read(view, NO_ARG)
-    return route.path(state, **asked(route.asks, scope)) if route.asks else route.path(state)
+    return route.path(state, **injected_kwargs(route.injected, scope)) if route.injected else route.path(state)
 
 
-def take_choices(run: Run, node: NodeProgram, result: TaskResult, choices: Sequence[Any]) -> None:
+def set_targets(run: Run, node: NodeProgram, result: TaskResult, choices: Sequence[Any]) -> None:
+    """Set the targets of a result: those of the plain edges, and the choices of the conditional ones."""
     targets: list[str | Send] = list(node.successors)
     for route, choice in zip(node.routes, choices, strict=True):
         if type(choice) is str and choice in route.meanings:
             targets.append(route.meanings[choice])
         else:
-            several = cast(Sequence[Any], choice) if isinstance(choice, list | tuple) else (choice,)
-            targets.extend(_meant(run, node, route, one) for one in several)
+            names = cast(Sequence[Any], choice) if isinstance(choice, list | tuple) else (choice,)
+            targets.extend(_target_of(run, node, route, name) for name in names)
     if END in targets:
         targets = [target for target in targets if target != END]
     result.targets = targets
 
 
-def _meant(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send:
-    """The target that a result of a conditional edge means."""
+def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send:
+    """Return the target that a conditional edge has chosen. Raises UnknownTarget."""
     program = run.program
     if route.targets is not None:
         try:
@@ -350,7 +357,7 @@ def _meant(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send
                 return route.targets[choice]
         except TypeError:  # unhashable: a Send, or a mistake
             pass
-    if isinstance(choice, str):  # a member of an enumeration of names, say
+    if isinstance(choice, str):  # it may be a member of a string enumeration
         choice = str.__str__(choice)
     if type(choice) is Send and choice.node in program.graph.nodes:
         if choice.timeout is not None:
@@ -358,9 +365,12 @@ def _meant(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send
         return choice
     if route.targets is None and type(choice) is str and choice in program.targets:
         return choice
-    known = map(str, route.targets) if route.targets is not None else program.targets
-    found = choice.node if type(choice) is Send else choice
-    raise UnknownTarget(node.reach_as, found, known, via=f"by its conditional edge {route.branch.name!r}")
+    allowed = map(str, route.targets) if route.targets is not None else program.targets
+    target = choice.node if type(choice) is Send else choice
+    raise UnknownTarget(node.reach_as, target, allowed, via=f"by its conditional edge {route.branch.name!r}")
+
+
+# -- the services that a node or a conditional edge may ask for by parameter
 
 
 def _runtime(scope: Scope) -> Runtime[Any]:
@@ -368,7 +378,7 @@ def _runtime(scope: Scope) -> Runtime[Any]:
 
 
 def _writer(scope: Scope) -> Any:
-    return writer_of(scope.copy())  # it may be used after the scope has gone on to another task
+    return writer_of(scope.copy())  # it may be used after the scope has moved to another task
 
 
 def _error(scope: Scope) -> NodeError | None:
@@ -384,7 +394,7 @@ def _store(scope: Scope) -> Any:
     return scope.run.ports.store
 
 
-_ASKED: dict[str, Callable[[Scope], Any]] = {
+_INJECTED: Final[dict[str, Callable[[Scope], Any]]] = {
     "config": _config,
     "runtime": _runtime,
     "writer": _writer,

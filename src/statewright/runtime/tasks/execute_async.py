@@ -15,29 +15,30 @@ from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.tasks.execute import (
     answer_of_child,
-    ask,
-    asked,
     begin,
     conclude,
-    finished,
-    given,
+    evaluate_route,
+    finish,
+    injected_kwargs,
+    read_result,
     routing_view,
+    set_targets,
     settle,
-    take_choices,
-    written,
+    state_args,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand
 from statewright.runtime.tasks.scope import Scope
 from statewright.runtime.tasks.standing import check_not_refused, is_waited_for
 
 
-async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0) -> Any:
+async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0) -> Any:
     """Run a task that awaits. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
     outcome: Outcome
-    if scope.sibling_group is not None:  # made here, not by the one who starts it: what lives shortly costs little
-        scope = scope.enter_apart(task, place)
+    if scope.sibling_group is not None:
+        # Created here and not by the executor: objects that live only for a short time cost the collector little.
+        scope = scope.enter_sibling(task, index)
     try:
-        if scope.plain and node.reads_all and task.arg is NO_ARG:
+        if scope.fast_path and node.reads_all and task.arg is NO_ARG:
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
@@ -45,11 +46,12 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         else:
             state = begin(scope, node, task, checkpoint)
         if node.acall is None:
-            answer = await call_function(scope, node.call, *given(node, state), **asked(node.asks, scope))
+            args, kwargs = state_args(node, state), injected_kwargs(node.injected, scope)
+            answer = await call_function(scope, node.call, *args, **kwargs)
         elif node.state_only:
             answer = await node.acall(state)
         else:
-            answer = await node.acall(*given(node, state), **asked(node.asks, scope))
+            answer = await node.acall(*state_args(node, state), **injected_kwargs(node.injected, scope))
         if node.routes_await:
             outcome = await conclude_async(scope, node, task, checkpoint, answer)
         else:
@@ -59,7 +61,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
             raise
         outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
     except ChildCommand as signal:
-        outcome = await _answered_by_child(scope, node, task, checkpoint, signal)
+        outcome = await _settle_child_command(scope, node, task, checkpoint, signal)
     except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
         raise
     except BaseException as error:
@@ -67,10 +69,10 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
     return outcome if scope.sibling_group is None else scope.sibling_group.ended(scope, outcome)
 
 
-async def _answered_by_child(
+async def _settle_child_command(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, signal: ChildCommand
 ) -> Outcome:
-    """The outcome of a task whose subgraph answered for this graph; conditional edges may have to be awaited."""
+    """Do the same as `settle` for a Command of a subgraph; conditional edges may have to be awaited."""
     if not node.routes_await:
         return settle(scope, node, task, signal)
     try:
@@ -82,44 +84,44 @@ async def _answered_by_child(
 
 
 def is_cancelled() -> bool:
-    """True if the current asyncio task was cancelled, as opposed to the node raising CancelledError itself."""
+    """Return whether the current asyncio task was cancelled, as opposed to the node raising CancelledError itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def is_cancelled_by_run(scope: Scope) -> bool:
-    """True if the executor cancelled the task: a node may also cancel the asyncio task that it runs in."""
+    """Return whether the executor cancelled the task: a node may also cancel the asyncio task that it runs in."""
     return scope.sibling_group.is_stopping if scope.sibling_group is not None else is_cancelled()
 
 
 async def call_function(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a plain function on a thread.
 
-    If it is cancelled since a task beside the caller of this graph has failed, the function is waited for: its result
-    is kept, so that nobody has to pay for it again. The run ends before its next superstep.
+    In a subgraph that is cancelled because a sibling of its caller failed, the function is waited for, so that its
+    result is saved and the work is not done again. The run ends before its next superstep.
     """
-    answered = begin_in_thread(function, *args, **kwargs)
+    future = begin_in_thread(function, *args, **kwargs)
     if scope.run.parent is None:
-        return await answered
-    while not answered.done():
+        return await future
+    while not future.done():
         try:
-            await asyncio.wait([answered])
+            await asyncio.wait([future])
         except asyncio.CancelledError:
             if not is_waited_for(scope.run):
-                answered.cancel()
+                future.cancel()
                 raise
-    return answered.result()
+    return future.result()
 
 
 async def conclude_async(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any
 ) -> TaskResult:
-    """The result of a task with conditional edges that are coroutine functions."""
-    result = written(scope, node, task, answer)
+    """Do the same as `conclude` for a node with conditional edges that are coroutine functions."""
+    result = read_result(scope, node, task, answer)
     if node.routes and not result.goto:
         view = routing_view(scope, checkpoint, result)
-        choices = [ask(route, scope, view) for route in node.routes]
+        choices = [evaluate_route(route, scope, view) for route in node.routes]
         awaited = [await choice if inspect.isawaitable(choice) else choice for choice in choices]
-        take_choices(scope.run, node, result, awaited)
+        set_targets(scope.run, node, result, awaited)
     check_not_refused(scope)
-    return finished(scope, node, checkpoint, result)
+    return finish(scope, node, checkpoint, result)

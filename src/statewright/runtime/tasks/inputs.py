@@ -1,7 +1,7 @@
-"""Read the input of a node from the state. A reader is made once per schema.
+"""Read the input of a node from the state. There is one reader per schema.
 
 A mapping is copied, and so are the lists, dicts and sets in it, one level deep: a node may change them as it
-likes. Objects inside them are shared. A dataclass or a pydantic model is made from the values, each checked against
+likes. Objects inside them are shared. A dataclass or a pydantic model is created from the values, each checked against
 its type; a value that is still the same object as when it was last checked is not checked again, so a long list does
 not make supersteps slow.
 
@@ -31,18 +31,19 @@ from statewright.state import (
 
 
 class Reader(Protocol):
-    """Makes the input of a node from the state, or from the argument of a Send."""
+    """Returns the input of a node, from the state or from the argument of a Send."""
 
     def __call__(self, values: Mapping[str, Any], arg: Any, /) -> Any: ...
 
 
 def reader_for(graph: Graph, schema: StateSchema, validate: str) -> Reader:
-    """The reader of nodes whose input is `schema`."""
+    """Return the reader of nodes whose input is `schema`."""
     if schema.kind is SchemaKind.ROOT:
         return _read_root
     if schema.kind is SchemaKind.MAPPING:
-        whole = schema.fields.keys() == graph.fields.keys() and (schema is graph.schema or not graph.schema.managed)
-        if not whole and schema.closed:
+        same_fields = schema.fields.keys() == graph.fields.keys()
+        reads_all = same_fields and (schema is graph.schema or not graph.schema.managed)
+        if schema.closed and not reads_all:
             return _read_some(schema.keys)
         containers = container_fields(graph)
         return read_mapping if containers is None else WholeReader(containers)
@@ -57,18 +58,18 @@ def container_fields(graph: Graph) -> tuple[str, ...] | None:
     return tuple(
         name
         for name in graph.fields
-        if not graph.fields[name].channel.keeps_update  # a list, whatever its type says
-        or any(name in one.fields and may_hold_container(one.fields[name].hint) for one in schemas)
+        if not graph.fields[name].channel.keeps_update  # its value is a list, whatever the annotation says
+        or any(name in schema.fields and may_hold_container(schema.fields[name].hint) for schema in schemas)
     )
 
 
 def read_mapping(values: Mapping[str, Any], arg: Any, /) -> Any:
-    """Read the whole state, or the argument, as a dict of its own."""
-    return copy_fields(values) if arg is NO_ARG else copy_argument(arg)  # users share one dict among Sends
+    """Return a copy of the whole state, or of the argument: users pass one dict to several Sends."""
+    return copy_fields(values) if arg is NO_ARG else copy_argument(arg)
 
 
 class WholeReader:
-    """Reads the whole state as a dict. The containers are known, so that the rest is copied in C."""
+    """Reads the whole state as a dict with known containers: all other fields are copied at once, by `dict.copy`."""
 
     __slots__ = ("containers",)
 
@@ -80,7 +81,7 @@ class WholeReader:
 
 
 def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
-    """A reader that sees no other fields of the state."""
+    """Return a reader to which the state has only these fields."""
 
     def read_declared(values: Mapping[str, Any], arg: Any, /) -> Any:
         return read({name: values[name] for name in names if name in values} if arg is NO_ARG else values, arg)
@@ -89,7 +90,7 @@ def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
 
 
 def reading_sent(read: Reader) -> Reader:
-    """A reader that hands the argument of a Send on as it is: a subgraph reads it by its own input schema."""
+    """Return a reader that passes the argument of a Send on as it is: a subgraph reads it by its own input schema."""
 
     def read_sent(values: Mapping[str, Any], arg: Any, /) -> Any:
         if arg is NO_ARG:
@@ -113,16 +114,16 @@ def _read_some(keys: tuple[str, ...]) -> Reader:
 
 
 class _InstanceReader:
-    """Makes instances of a dataclass or pydantic model."""
+    """Returns instances of a dataclass or pydantic model."""
 
     def __init__(self, schema: StateSchema, *, checked: bool) -> None:
         self._schema = schema
         annotations = constrained_annotations(schema)
         self._checks: dict[str, Callable[[Any], Any]] = {}
         for name, field in schema.fields.items():
-            self._checks[name] = _Remembering(FieldCheck(field, annotations.get(name))) if checked else _unchecked
+            self._checks[name] = _CachedCheck(FieldCheck(field, annotations.get(name))) if checked else _unchecked
         self._checks.update(dict.fromkeys(schema.managed, _unchecked))
-        self._make = _maker(schema)
+        self._create = _constructor(schema)
 
     def __call__(self, values: Mapping[str, Any], arg: Any, /) -> Any:
         if arg is not NO_ARG:
@@ -130,14 +131,14 @@ class _InstanceReader:
                 return copy_container(arg)
             values = cast(Mapping[str, Any], arg)
         checked = {name: check(values[name]) for name, check in self._checks.items() if name in values}
-        # Copied after the check, which hands out what it remembers, or what it was given.
-        return self._make(copy_fields(checked))
+        # Copied after the check, which may return a value that it remembers, or the one in the state.
+        return self._create(copy_fields(checked))
 
 
-class _Remembering:
-    """A check that remembers the last value that it saw, and what became of it.
+class _CachedCheck:
+    """A check that remembers the last value and its result.
 
-    It is shared by concurrent runs, which then only remember less: the pair is read and written as one.
+    Concurrent runs share it and may overwrite each other's entry; the pair is read and written as one.
     """
 
     __slots__ = ("_check", "_last")
@@ -147,8 +148,8 @@ class _Remembering:
         self._last: tuple[Any, Any] = (self, None)
 
     def __call__(self, value: Any) -> Any:
-        seen, checked = self._last
-        if seen is not value:
+        last, checked = self._last
+        if last is not value:
             checked = self._check(value)
             self._last = (value, checked)
         return checked
@@ -158,26 +159,26 @@ def _unchecked(value: Any) -> Any:
     return value
 
 
-def _maker(schema: StateSchema) -> Callable[[dict[str, Any]], Any]:
-    """Return the constructor. A pydantic model without its own validators need not check its fields again."""
+def _constructor(schema: StateSchema) -> Callable[[dict[str, Any]], Any]:
+    """Return a function that creates instances of a schema from checked values."""
     source = schema.source
     if schema.kind is SchemaKind.DATACLASS:
-        return lambda values: _made(lambda: source(**values), schema)
+        return lambda values: _create(lambda: source(**values), schema)
     decorators = source.__pydantic_decorators__
     validates = decorators.model_validators or decorators.field_validators or decorators.root_validators
     required = {name for name, info in source.model_fields.items() if info.is_required()}
 
-    def make(values: dict[str, Any]) -> Any:
+    def create(values: dict[str, Any]) -> Any:
         if validates or not required <= values.keys():
-            return _made(lambda: source.model_validate(values), schema)
-        return source.model_construct(**values)
+            return _create(lambda: source.model_validate(values), schema)
+        return source.model_construct(**values)  # the fields are checked, and the model has no validators of its own
 
-    return make
+    return create
 
 
-def _made(make: Callable[[], Any], schema: StateSchema) -> Any:
+def _create(constructor: Callable[[], Any], schema: StateSchema) -> Any:
     try:
-        return make()
+        return constructor()
     except (TypeError, ValueError) as error:  # a pydantic ValidationError is a ValueError
         raise InvalidUpdateError(
             f"The state cannot be read as {schema.name}: {error}. Give the field a default, or write it before."
@@ -185,8 +186,8 @@ def _made(make: Callable[[], Any], schema: StateSchema) -> Any:
 
 
 def with_managed(values: Mapping[str, Any], managed: Mapping[str, Managed], step: int, stop: int) -> dict[str, Any]:
-    """The values, with the computed ones for a superstep."""
-    return {**values, **{name: one.compute(step, stop) for name, one in managed.items()}}
+    """Return the state with the fields that are computed for a superstep."""
+    return {**values, **{name: field.compute(step, stop) for name, field in managed.items()}}
 
 
 # -- detecting nodes that change the state in place: `compile(debug=True)`
@@ -200,40 +201,44 @@ MutationSnapshot = dict[str, Any]
 
 def take_snapshot(values: Mapping[str, Any]) -> MutationSnapshot:
     """Return a description of each channel's value that later changes of the value do not affect."""
-    return {name: _look(value, ()) for name, value in values.items()}
+    return {name: _snapshot(value, ()) for name, value in values.items()}
 
 
 def changed_channels(before: MutationSnapshot, values: Mapping[str, Any]) -> list[str]:
-    """The channels whose value looks different from before, though nobody wrote it."""
-    return [name for name, look in before.items() if name in values and _look(values[name], ()) != look]
+    """Return the channels whose value differs from its snapshot."""
+    return [name for name, snapshot in before.items() if name in values and _snapshot(values[name], ()) != snapshot]
 
 
 def own_containers(state: Any) -> dict[str, Any]:
-    """Return the lists, dicts and sets in a node's input, by field: copies that nothing else has."""
+    """Return the lists, dicts and sets in a node's input, by field. They are copies that only the node refers to."""
     fields = cast("dict[str, Any]", state) if type(state) is dict else instance_values(state) or {}
     return {name: value for name, value in fields.items() if type(value) in CONTAINERS}
 
 
-def _look(value: Any, inside: tuple[int, ...]) -> Any:
-    """The look of containers and their contents; anything else by identity, primitive values by themselves."""
-    if id(value) in inside:  # a cycle: it has been looked at further up
+def _snapshot(value: Any, inside: tuple[int, ...]) -> Any:
+    """Return a comparable description of a value: containers with their contents, other objects by identity.
+
+    `inside` has the ids of the containers around the value.
+    """
+    if id(value) in inside:  # a cycle
         return "..."
     inside = (*inside, id(value))
     if isinstance(value, dict):
         items = cast(dict[Any, Any], value).items()
-        return ("dict", tuple((_look(key, inside), _look(one, inside)) for key, one in items))
+        return ("dict", tuple((_snapshot(key, inside), _snapshot(item, inside)) for key, item in items))
     if isinstance(value, list | tuple):
         return (
             "list" if isinstance(value, list) else "tuple",
-            tuple(_look(one, inside) for one in cast(list[Any], value)),
+            tuple(_snapshot(item, inside) for item in cast(list[Any], value)),
         )
     if isinstance(value, set | frozenset):
         return ("set", frozenset(cast(set[Any], value)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return (type(value), tuple(_look(getattr(value, one.name), inside) for one in dataclasses.fields(value)))
+        fields = dataclasses.fields(value)
+        return (type(value), tuple(_snapshot(getattr(value, field.name), inside) for field in fields))
     kind = cast(Any, type(cast(object, value)))
     if hasattr(kind, "model_fields"):
-        return (kind, tuple(_look(one, inside) for one in vars(value).values()))
+        return (kind, tuple(_snapshot(item, inside) for item in vars(value).values()))
     if isinstance(value, float | complex):
-        return repr(value)  # NaN is not equal to itself, but looks the same
+        return repr(value)  # NaN is not equal to itself
     return value if isinstance(value, str | bytes | int | bool | None) else id(value)

@@ -1,8 +1,8 @@
 """Pause a run from inside a node.
 
-`interrupt()`, `sleep()` and `wait_for_event()` stop their node; when what they wait for comes, the node runs again
-from its first line, and the call returns it. The three are one mechanism and differ in who goes on. The signal is a
-`BaseException`: it is no error, and `except Exception` in a node does not catch it.
+`interrupt()`, `sleep()` and `wait_for_event()` stop their node. When the answer, the instant or the event has come, the
+node runs again from its first line, and the call returns. The three are one mechanism and differ only in the cause that
+resumes the run. The signal is a `BaseException`, not an error: `except Exception` in a node does not catch it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Command, ParentCommand
 from statewright.ids import interrupt_id
-from statewright.runtime.core.graph_migration import check_answered, check_new, is_unchanged
+from statewright.runtime.tasks.changed_questions import check_answered, check_new, is_unchanged
 from statewright.runtime.tasks.scope import current_scope
 from statewright.runtime.tasks.standing import check_not_refused, note_refusal
 from statewright.state import check_schema, check_value
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Paused(BaseException):
-    """Signal that leaves a waiting node. Raised by `interrupt()` and by subgraphs; never caught by users."""
+    """Signal that leaves a waiting node. Raised by `interrupt()` and by subgraphs; user code must not catch it."""
 
     def __init__(self, *interrupts: Interrupt) -> None:
         self.interrupts = interrupts
@@ -44,24 +44,24 @@ class ChildCommand(BaseException):
     def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
         self.commands = commands
         self.nodes = tuple(nodes)
-        """The node of the subgraph that answered each command, where several did."""
+        """The nodes of the subgraph that returned the commands, if there are several."""
         super().__init__("a Command from a subgraph")
 
 
-def raise_to_caller(run: Run, rest: RunOutcome) -> None:
-    """Raise what a run at rest means where it was called, if it means anything but a result.
+def raise_to_caller(run: Run, outcome: RunOutcome) -> None:
+    """Raise the outcome of a run where it was called, unless it is a result.
 
-    To a node that calls a graph, a Command for its own graph is no error, and a question is one of its own.
+    In a node that calls a subgraph, a Command for its own graph is not an error, and open questions pause the node.
     """
-    error = rest.error
+    error = outcome.error
     if error is not None and run.parent is not None:
         note_refusal(run.parent, error)
     if run.nested and isinstance(error, ParentCommand):
         raise ChildCommand(*error.commands, nodes=error.nodes)
     if error is not None:
         raise error
-    if run.nested and rest.status in ("waiting", "paused"):
-        raise Paused(*rest.interrupts)
+    if run.nested and outcome.status in ("waiting", "paused"):
+        raise Paused(*outcome.interrupts)
 
 
 @overload
@@ -71,14 +71,14 @@ def interrupt(value: Any, *, key: str | None = None, schema: type[T], timeout: D
 @overload
 def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any: ...
 def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any:
-    """Ask a question outside the run, and return the answer.
+    """Ask the caller of the graph a question, and return the answer.
 
     The first call stops the node and the run; `invoke(Command(resume=answer))` on the thread runs the node again,
-    and then the call returns. Several calls in one node are told apart by their order, or by `key` where that may
-    change. `schema` is the type that an answer must have, or a JSON Schema as a dict; a wrong answer is InvalidResume
-    and changes nothing. If nobody answers within `timeout`, `resume_due` goes on, and the call returns None. Raises
-    InvalidUpdateError outside a node, for a key that the node has used already, and for what is not a schema;
-    QuestionMismatch if the node, executed again, asks another question than the one that was answered.
+    and then the call returns. Several calls in one node are identified by their order, or by `key` if that may
+    change. `schema` is the type that an answer must have, or a JSON Schema as a dict; a wrong answer raises
+    InvalidResume there and changes nothing. Without an answer within `timeout`, `resume_due` resumes the run, and the
+    call returns None. Raises InvalidUpdateError outside a node, for a key that the node has used already, and for an
+    invalid schema; QuestionMismatch if the node, executed again, asks another question than the one that was answered.
     """
     return wait_for("interrupt()", key, timeout, lambda: {"value": value, "schema": schema})
 
@@ -86,13 +86,13 @@ def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout
 def sleep(delay: Duration | None = None, *, until: datetime | None = None, key: str | None = None) -> None:
     """Stop the node and the run for a duration, or until an instant, without occupying a worker meanwhile.
 
-    When the time has come, `resume_due` runs the node again from its first line, and then the call returns. Raises
+    After that, `resume_due` runs the node again from its first line, and then the call returns. Raises
     InvalidUpdateError outside a node, and unless exactly one of `delay` and `until` is given.
     """
     if (delay is None) == (until is None):
-        raise InvalidUpdateError("sleep() takes a delay, or an instant as until=: give one of them.")
+        raise InvalidUpdateError("sleep() takes either a delay, or an instant as until=. Pass one of them.")
     if until is not None and until.tzinfo is None:
-        raise InvalidUpdateError(f"sleep(until={until!r}) has no time zone, so it is no instant. Give it one.")
+        raise InvalidUpdateError(f"sleep(until={until!r}) has no time zone. Pass a datetime with one.")
     wait_for("sleep()", key, delay, lambda: {"value": None, "kind": "timer"}, until)
 
 
@@ -112,58 +112,59 @@ def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = 
     outside a node.
     """
     if not name:
-        raise InvalidUpdateError("wait_for_event() was given an empty name. Name the event.")
+        raise InvalidUpdateError("wait_for_event() was called with an empty name. Pass the name of the event.")
     return wait_for(
         "wait_for_event()", key, timeout, lambda: {"value": name, "schema": schema, "kind": "event", "event": name}
     )
 
 
 def wait_for(
-    what: str,
+    function: str,
     key: str | None,
     delay: Duration | None,
-    described: Callable[[], dict[str, Any]],
+    question_parts: Callable[[], dict[str, Any]],
     until: datetime | None = None,
     *,
     repeats: bool = False,
 ) -> Any:
-    """Return what came from outside; leave the node if nothing has come yet.
+    """Return the answer to a question, or leave the node by raising Paused if there is none yet.
 
-    With `repeats` a question may be asked again under another key, to be answered anew. Raises QuestionMismatch if
-    the task asks another question than the one that was answered.
+    `function` is the name for errors; `question_parts` returns fields of the Interrupt. With `repeats` a question may
+    be asked again under another key, to be answered anew. Raises QuestionMismatch if the task asks another question
+    than the one that was answered.
     """
     scope = current_scope()
     if scope is None or scope.task is None:
-        raise InvalidUpdateError(f"{what} was called outside a node. Call it in a function that a graph runs.")
+        raise InvalidUpdateError(f"{function} was called outside a node. Call it in a function that a graph runs.")
     if delay is not None and as_seconds(delay) < 0:
-        raise InvalidUpdateError(f"{what} was given {delay!r}. Time does not go back: give 0 or more.")
+        raise InvalidUpdateError(f"{function} was called with {delay!r}. A duration must not be negative.")
     check_not_refused(scope)
     run = scope.run
-    identity = interrupt_id(scope.task.id, scope.next_question(key))
-    parts = described()
-    parts["value"] = copy_container(parts["value"])  # whoever asks may go on to change it
+    question_id = interrupt_id(scope.task.id, scope.next_question(key))
+    parts = question_parts()
+    parts["value"] = copy_container(parts["value"])  # the node may change it later
     form = schema_form(parts.get("schema"))
-    question = Interrupt(id=identity, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
-    before = run.questions.by_id.get(identity) or run.known_interrupts.get(identity)
-    if identity in run.answers:
+    question = Interrupt(id=question_id, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
+    before = run.questions.by_id.get(question_id) or run.known_interrupts.get(question_id)
+    if question_id in run.answers:
         if before is not None:
             check_answered(scope, before, question)
-        answer = copy_container(run.answers[identity])  # the node may change what it was given
+        answer = copy_container(run.answers[question_id])  # the node may change its copy
         return _checked(answer, before, question)
     if not repeats and run.answers:
         check_new(scope, question)
     if before is not None:
         raise Paused(_asked_again(before, question))
-    check_schema(what, question.schema)
+    check_schema(function, question.schema)
     if delay is not None:
         question = replace(question, due_at=run.ports.clock.now() + timedelta(seconds=as_seconds(delay)))
     raise Paused(question)
 
 
 def _checked(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
-    """Return the answer, checked here if it was not checked against the whole type when it came.
+    """Return the answer, checked here if it was not checked against the full type when it arrived.
 
-    Not every type can be stored with its question: what was stored may be less than the node asks for, or nothing.
+    Not every type can be stored with its question: the stored schema may be weaker than that of the node, or missing.
     """
     if question.schema is None or before is None or answer is None:
         return answer
@@ -173,7 +174,7 @@ def _checked(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
 
 
 def _asked_again(before: Interrupt, question: Interrupt) -> Interrupt:
-    """Return a question that is still open, executed again: that does not put off its time."""
+    """Return a question that is asked again while it is still open. Its timeout is not extended."""
     if is_unchanged(before, question):
         return before
     return replace(question, due_at=before.due_at)

@@ -1,7 +1,7 @@
 """Perform side effects once: results of steps are recorded with the task that made them.
 
-An entry is known by its task, the name of the step and how often the task has called that name before. It is saved
-before the step returns, whatever the durability of the run, and goes when the task is consumed.
+The key of an entry is its task, the name of the step, and how often the task has called that name before. It is saved
+before the step returns, whatever the durability of the run, and dropped when a commit consumes the task.
 """
 
 from __future__ import annotations
@@ -32,41 +32,40 @@ def journalled(
     scope: Scope, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Return the result of the function, from the journal if it is there; an awaitable for a coroutine function."""
-    found = recall(scope, name, args, kwargs)
-    key, given, entry = found
+    key, arguments, entry = recall(scope, name, args, kwargs)
     if entry is not None:
-        value = copy_container(entry.value)  # the node may change what it was given
-        if is_coroutine_function(function) or entry.given.endswith(_AWAITED):
-            return _given(scope, key, entry, value)
+        value = copy_container(entry.value)  # the node may change its copy
+        if is_coroutine_function(function) or entry.arguments.endswith(_AWAITED):
+            return _recalled_async(scope, key, entry, value)
         if type(entry) is Unsaved:
-            with _saved_again(scope, key, entry):
+            with _save_again(scope, key, entry):
                 resolve(save_entry(scope, key, entry))
         return value
     if is_coroutine_function(function):
-        return _awaited(scope, key, given, function, args, kwargs)
+        return _call_async(scope, key, arguments, function, args, kwargs)
     check_hold(scope, name)
-    with step_events(scope, key, given), scope.calling(key) as own:
+    with step_events(scope, key, arguments), scope.calling(key) as own:
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
             check_not_refused(own)
-            resolve(record(scope, key, JournalEntry(given, copy_container(result))))
+            resolve(record(scope, key, JournalEntry(arguments, copy_container(result))))
             return result
-    return _completed(scope, key, given, result, _AWAITED)
+    return _complete_async(scope, key, arguments, result, _AWAITED)
 
 
 @contextmanager
-def step_events(scope: Scope, key: JournalKey, given: str | None = None) -> Generator[None]:
-    """Emit the start and end events of a step; with `given`, release its ordinal for a retry if it fails."""
+def step_events(scope: Scope, key: JournalKey, arguments: str | None = None) -> Generator[None]:
+    """Emit the start and end events of a step; with `arguments`, release its ordinal for a retry if it fails."""
     run, attempt, (_, name, ordinal) = scope.run, scope.attempt, key
-    if given is not None and attempt is not None:
+    if arguments is not None and attempt is not None:
         run.steps_under_way[key] = attempt
     emit_task_event("step_started", scope, (name, ordinal))
     try:
         yield
     except BaseException as error:
         note_refusal(scope, error)  # saving the result raises LeaseLost if the run has lost its lease
-        if given is not None and isinstance(error, Exception):
-            scope.counts().note_failed(name, given, ordinal)
+        if arguments is not None and isinstance(error, Exception):
+            scope.counts().note_failed(name, arguments, ordinal)
         emit_task_event("step_finished", scope, (name, ordinal, error))
         raise
     finally:
@@ -77,10 +76,10 @@ def step_events(scope: Scope, key: JournalKey, given: str | None = None) -> Gene
 
 @contextmanager
 def accept_saved(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
-    """Save an entry again that another attempt has not seen saved.
+    """Save an entry again because another attempt did not learn whether it was saved. A conflict means that it was.
 
-    It may have landed all the same: the attempt was given up while the saver was slow. Then it is saved, since nobody
-    else can have written it while the run holds the thread.
+    That attempt may have been abandoned while the saver was slow. No other run can have written the entry while this
+    one holds the thread.
     """
     try:
         yield
@@ -89,7 +88,7 @@ def accept_saved(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generato
 
 
 @contextmanager
-def _saved_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
+def _save_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
     """Save an entry again, and mark the task as cancelled if that shows that the lease is lost."""
     try:
         with accept_saved(scope, key, entry):
@@ -102,130 +101,137 @@ def _saved_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generato
 def recall(
     scope: Scope, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[JournalKey, str, JournalEntry | None]:
-    """The key of the next call of a step, what it is given, and its entry if it was done before.
+    """Return the key of the next call of a step, the fingerprint of its arguments, and its entry if there is one.
 
-    Raises NonDeterminismError if it was done with other arguments, RunCancelled if nobody waits for the task any more.
+    Raises NonDeterminismError if the entry is of a call with other arguments, RunCancelled if the task is over.
     """
     if scope.task is None:
         raise InvalidUpdateError(f"Step {name!r} was called outside a node. Call it in a function that a graph runs.")
     if scope.task.node == START and scope.run.saver is not None:
         raise InvalidUpdateError(
-            f"Step {name!r} was called in a conditional edge of START, where nothing is saved yet, so its result could "
-            f"not be kept. Call it in a node."
+            f"Step {name!r} was called in a conditional edge of START, where nothing is saved yet, so its result "
+            f"cannot be recorded. Call it in a node."
         )
     check_open(scope, name)
     scope.sign_of_life()
-    given = fingerprint((args, kwargs) if kwargs else args)
-    key = (scope.task.id, name, scope.counts().next_place(name, given))
+    arguments = fingerprint((args, kwargs) if kwargs else args)
+    key = (scope.task.id, name, scope.counts().next_ordinal(name, arguments))
     entry = scope.run.journal.get(key)
     if entry is not None:
-        check_given(scope.task, key, entry.given, given)
-    return key, given, entry
+        check_arguments(scope.task, key, entry.arguments, arguments)
+    return key, arguments, entry
 
 
-def check_given(task: Task, key: JournalKey, before: str, given: str) -> None:
-    """Raise NonDeterminismError if a call that was made before had other arguments."""
-    if before.removesuffix(_AWAITED) != given:
+def check_arguments(task: Task, key: JournalKey, before: str, arguments: str) -> None:
+    """Raise NonDeterminismError if a call that was made before had other arguments; both are fingerprints."""
+    if before.removesuffix(_AWAITED) != arguments:
         raise NonDeterminismError(task.node, key[1], key[2])
 
 
 def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
-    """Save a result with the buffered log entries; return the saver's answer or a future of it.
+    """Save a result with the buffered log entries; return the saver's reply or a future of it.
 
-    The result of an attempt that was given up is kept too, and spares the next one the step, unless that has begun it.
+    The result of an abandoned attempt is kept too: the next attempt need not repeat the step, unless it has begun it.
     """
     if scope.run.steps_under_way.get(key, scope.attempt) is not scope.attempt:
         check_open(scope, key[1])
     unsaved = Unsaved(*entry)
     if scope.run.journal.setdefault(key, unsaved) is not unsaved:
-        raise JournalConflict(*key)  # by an attempt that was given up while its function ran: the first record stays
+        raise JournalConflict(*key)  # an attempt that was abandoned while its function ran has recorded it first
     return save_entry(scope, key, entry)
 
 
 class Unsaved(JournalEntry):
-    """An entry of a step that was done and could not be saved yet: another attempt saves it, and does nothing."""
+    """An entry of a step that has ended but is not saved yet: another attempt saves it without repeating the step."""
 
     __slots__ = ()
 
 
 def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
+    """Save an entry, and mark it as saved in the run's journal; return the saver's reply or a future of it."""
     run = scope.run
     if run.saver is None or run.line is None or scope.checkpoint is None:
         run.journal[key] = JournalEntry(*entry)
         return None
     if run.saves_at_rest:
         _save_checkpoint(scope)
-    known, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold(run.ports.clock.now())
-    log = _noted(scope, hold)
+    pending, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold(run.ports.clock.now())
+    log = _take_log(scope, hold)
     try:
-        answer = run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), known, hold=hold, log=log)
+        reply = run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), pending, hold=hold, log=log)
     except JournalConflict:
         run.put_back_noted(log)
         raise
-    if not is_future(answer):
+    if not is_future(reply):
         run.journal[key] = JournalEntry(*entry)
     else:
-        answer.add_done_callback(lambda saved: _note_saved(run, key, entry, log, saved))
-    return answer
+        reply.add_done_callback(lambda future: _note_saved(run, key, entry, log, future))
+    return reply
 
 
-def _note_saved(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None, saved: Any) -> None:
+def _note_saved(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None, future: Any) -> None:
     try:
-        saved.result()
+        future.result()
     except JournalConflict:
         run.put_back_noted(log)
     except Exception:
-        return  # whoever waits for it hears of it
+        return  # raised to the caller, who waits for the same future
     else:
         run.journal[key] = JournalEntry(*entry)
 
 
-def _noted(scope: Scope, hold: LeaseRequest | None) -> Log | None:
-    """Return the log entries of the task: a later execution that reads the journal does not log this work again.
+def _take_log(scope: Scope, hold: LeaseRequest | None) -> Log | None:
+    """Take the log entries of the task out of the buffer: a replay reads the journal and does not log this work again.
 
-    What others have noted stays for entries of their own: each is written with its work, or not at all.
+    Those of other tasks stay: each is written with the work that it describes, or not at all.
     """
     run, task = scope.run, scope.task
-    if task is None or not run.log_buffer or not (run.claimed or run.nested):  # it has not told yet that it has begun
+    if task is None or not run.log_buffer:
         return None
-    noted = run.take_noted(task.planned_id)
-    return Log(run.run_id, hold.now if hold is not None else run.ports.clock.now(), noted) if noted else None
+    if not (run.claimed or run.nested):  # "run_started", which has to come first, is not saved yet
+        return None
+    entries = run.take_noted(task.planned_id)
+    return Log(run.run_id, hold.now if hold is not None else run.ports.clock.now(), entries) if entries else None
 
 
 def _save_checkpoint(scope: Scope) -> None:
-    """Save the checkpoint that a run keeps back until it rests: an entry needs something that it belongs to."""
+    """Save the postponed checkpoint of a run (durability="exit"), because an entry belongs to a saved checkpoint."""
     from statewright.runtime.drivers.saver_calls import save_callers
 
     save_callers(scope)
 
 
-async def wait_for_async(answer: Any) -> None:
-    """Wait until the saver has what it was given, on the running event loop."""
-    if is_future(answer):
+async def await_save(reply: Any) -> None:
+    """Wait on the running event loop until a write is saved; `reply` is what the saver returned, maybe a future."""
+    if is_future(reply):
         from statewright.async_futures import aresolve  # loads asyncio
 
-        await aresolve(answer)
+        await aresolve(reply)
 
 
-async def _awaited(
-    scope: Scope, key: JournalKey, given: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+async def _call_async(
+    scope: Scope, key: JournalKey, arguments: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
 ) -> Any:
-    check_open(scope, key[1])  # it may be awaited long after it was made
+    """Call a coroutine function as a step."""
+    check_open(scope, key[1])  # again: this coroutine may be awaited long after it was created
     await check_hold_async(scope, key[1])
-    return await _completed(scope, key, given, function(*args, **kwargs))
+    return await _complete_async(scope, key, arguments, function(*args, **kwargs))
 
 
-async def _completed(scope: Scope, key: JournalKey, given: str, result: Awaitable[Any], awaited: str = "") -> Any:
+async def _complete_async(
+    scope: Scope, key: JournalKey, arguments: str, result: Awaitable[Any], suffix: str = ""
+) -> Any:
     """Return the result of a step that has begun, and record it in the journal."""
-    with step_events(scope, key, given), scope.calling(key) as own:
+    with step_events(scope, key, arguments), scope.calling(key) as own:
         value = await result
         check_not_refused(own)
-        await wait_for_async(record(scope, key, JournalEntry(given + awaited, copy_container(value))))
+        await await_save(record(scope, key, JournalEntry(arguments + suffix, copy_container(value))))
     return value
 
 
-async def _given(scope: Scope, key: JournalKey, entry: JournalEntry, value: Any) -> Any:
+async def _recalled_async(scope: Scope, key: JournalKey, entry: JournalEntry, value: Any) -> Any:
+    """Return a recorded result to a caller that awaits the step."""
     if type(entry) is Unsaved:
-        with _saved_again(scope, key, entry):
-            await wait_for_async(save_entry(scope, key, entry))
+        with _save_again(scope, key, entry):
+            await await_save(save_entry(scope, key, entry))
     return value

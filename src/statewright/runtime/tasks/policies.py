@@ -1,6 +1,6 @@
-"""The policies of one node, ready to be carried out.
+"""The policies of a node as objects that the runtime consults.
 
-Limits are shared: by all runs of a compiled graph, and those of a tag by all nodes that have it.
+Limits are shared: those of a node by all runs of a compiled graph, those of a tag by all nodes that have it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statewright.runtime.invocation.limits import Circuit, Rate, Slots
 
 
 def time_limit(policy: TimeoutPolicy | None) -> TimeLimit | None:
-    """The limit that a policy sets; None where there is none."""
+    """Return the time limit that a policy sets, in seconds; None without a policy."""
     if policy is None:
         return None
     run, idle = policy.run_timeout, policy.idle_timeout
@@ -46,34 +46,32 @@ class Guards:
         self.timeout = time_limit(timeout)
         self.cache = cache
         self.slots = slots
-        """Always in the same order, the node's own first and then those of its tags by name, so that two tasks cannot
-        deadlock."""
+        """Always in the same order, so that two tasks cannot deadlock: the node's own first, then those of its tags by
+        name."""
         self.rates = rates
         self.circuits = circuits
 
-    def delay(self, attempt: int, error: BaseException, chance: float) -> float | None:
-        """Return the delay before the next attempt, or None if there is none. The first matching policy decides."""
-        for policy in self.retries:
-            if policy.matches(error):
-                return policy.delay(attempt, chance) if attempt < policy.max_attempts else None
-        return None
+    def retry_delay(self, number: int, outcome: object) -> float | None:
+        """Return the seconds before the next attempt after attempt `number`; None if there is none.
 
-    def chosen_delay(self, attempt: int, tried: object) -> float | None:
-        """The delay after what an attempt brought; None if that is no error to try again on."""
-        if not isinstance(tried, Exception):
+        The first policy that matches the error decides. A longer `retry_after` of the error is honoured.
+        """
+        if not isinstance(outcome, Exception):
             return None
-        delay = self.delay(attempt, tried, random.random())
-        return max(delay, asked_for(tried)) if delay is not None else None
+        policy = next((policy for policy in self.retries if policy.matches(outcome)), None)
+        if policy is None or number >= policy.max_attempts:
+            return None
+        return max(policy.delay(number, random.random()), _retry_after(outcome))
 
 
-LONGEST_ASKED: Final = 3600.0
+LONGEST_RETRY_AFTER: Final = 3600.0
 """The longest delay in seconds that a service may ask for; a longer one is cut to this."""
 
 
-def asked_for(error: Exception) -> float:
+def _retry_after(error: Exception) -> float:
     """Return the delay in seconds that a service has asked for: `retry_after`, which is Retry-After in HTTP."""
-    asked: Any = getattr(error, "retry_after", None)
-    return min(max(float(asked), 0.0), LONGEST_ASKED) if isinstance(asked, int | float) else 0.0
+    seconds: Any = getattr(error, "retry_after", None)
+    return min(max(float(seconds), 0.0), LONGEST_RETRY_AFTER) if isinstance(seconds, int | float) else 0.0
 
 
 _POLICIES = ("retry_policy", "timeout", "cache_policy", "max_concurrency", "rate_limit", "circuit_breaker")
@@ -81,36 +79,35 @@ NO_GUARDS = Guards()
 
 
 class SharedLimits:
-    """The limits of a compiled graph, each made once."""
+    """The limits of a compiled graph, each created once."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._by_tag = {tag: self._made(limits, f"Tag {tag!r}") for tag, limits in sorted(graph.tag_limits.items())}
+        self._by_tag = {tag: _limits_of(limits, f"Tag {tag!r}") for tag, limits in sorted(graph.tag_limits.items())}
 
     def of(self, node: Node) -> Guards | None:
-        """The guards of a node; None if it has none, as nearly all nodes do."""
+        """Return the guards of a node; None if it has none, as nearly all nodes do."""
         shared = [self._by_tag[tag] for tag in sorted(node.tags) if tag in self._by_tag] if self._by_tag else []
         if not (shared or any(map(node.__getattribute__, _POLICIES))):
             return None
         own = TagLimits(
             max_concurrency=node.max_concurrency, rate_limit=node.rate_limit, circuit_breaker=node.circuit_breaker
         )
-        limits = [self._made(own, f"Node {node.name!r}"), *shared]
-        slots = [one for found, _, _ in limits for one in found]
-        rates = [one for _, found, _ in limits for one in found]
-        circuits = [one for _, _, found in limits for one in found]
+        slots, rates, circuits = zip(_limits_of(own, f"Node {node.name!r}"), *shared, strict=True)
         return Guards(
             retries=node.retry_policy,
             timeout=node.timeout,
             cache=node.cache_policy,
-            slots=slots,
-            rates=rates,
-            circuits=circuits,
+            slots=[limit for limit in slots if limit is not None],
+            rates=[limit for limit in rates if limit is not None],
+            circuits=[limit for limit in circuits if limit is not None],
         )
 
-    def _made(self, limits: TagLimits, who: str) -> tuple[list[Slots], list[Rate], list[Circuit]]:
-        return (
-            [Slots(limits.max_concurrency)] if limits.max_concurrency is not None else [],
-            [Rate(limits.rate_limit, who)] if limits.rate_limit is not None else [],
-            [Circuit(limits.circuit_breaker, who)] if limits.circuit_breaker is not None else [],
-        )
+
+def _limits_of(limits: TagLimits, owner: str) -> tuple[Slots | None, Rate | None, Circuit | None]:
+    """Create the limits of a node or a tag. `owner` names it in errors."""
+    return (
+        Slots(limits.max_concurrency) if limits.max_concurrency is not None else None,
+        Rate(limits.rate_limit, owner) if limits.rate_limit is not None else None,
+        Circuit(limits.circuit_breaker, owner) if limits.circuit_breaker is not None else None,
+    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, cast
 
@@ -17,71 +17,71 @@ from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.claim import Ticket
 from statewright.runtime.invocation.limits import Slots
-from statewright.runtime.tasks.execute import asked, begin, conclude, given
+from statewright.runtime.tasks.execute import begin, conclude, injected_kwargs, state_args
 from statewright.runtime.tasks.execute_async import call_function, conclude_async, is_cancelled_by_run
 from statewright.runtime.tasks.retries import (
-    Ask,
-    Take,
+    AcquireSlot,
+    AwaitReply,
     TaskEffect,
     Tried,
     Try,
     Wait,
     attempts,
-    cancelled,
-    failed_around,
+    cancellation,
     next_timeout,
-    tried,
+    settle_outside_node,
 )
+from statewright.runtime.tasks.retries_sync import try_once
 from statewright.runtime.tasks.scope import Scope, enter_scope
 from statewright.runtime.tasks.standing import reason_to_wait_no_more, woken_by_the_end
 
 
 async def perform_guarded_async(
-    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, place: int = 0
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0
 ) -> Any:
     """Run a task with policies. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
     if scope.sibling_group is not None:
-        scope = scope.enter_apart(task, place)
+        scope = scope.enter_sibling(task, index)
     core = attempts(scope, node, task, checkpoint)
-    answer: Any = None
+    reply: Any = None
     try:
         while True:
             try:
-                effect = core.send(answer)
-            except StopIteration as stopped:
-                outcome = stopped.value
+                effect = core.send(reply)
+            except StopIteration as stop:
+                outcome = stop.value
                 break
             if type(effect) is Try:
-                answer = await _tried(scope, node, task, checkpoint, effect.timeout)
+                reply = await _try(scope, node, task, checkpoint, effect.timeout)
             else:
-                answer = await perform_waiting(scope, effect)
+                reply = await perform_waiting_async(scope, effect)
     except asyncio.CancelledError as error:
         if is_cancelled_by_run(scope):
             raise
         core.close()
-        outcome = failed_around(scope, node, task, NodeCancelledError(node.name, error))
+        outcome = settle_outside_node(scope, node, task, NodeCancelledError(node.name, error))
     except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
         raise
     except BaseException as error:
-        core.close()  # what it holds is free before anybody hears of the error
-        outcome = failed_around(scope, node, task, error)
+        core.close()  # releases its slots before the error is reported
+        outcome = settle_outside_node(scope, node, task, error)
     finally:
         core.close()
         scope.end_attempts()
     return outcome if scope.sibling_group is None else scope.sibling_group.ended(scope, outcome)
 
 
-async def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
-    """Perform what makes a task wait: time, a slot, or an answer."""
+async def perform_waiting_async(scope: Scope, effect: TaskEffect) -> Any:
+    """Perform an effect that makes a task wait: for time, a slot, or a reply."""
     if type(effect) is Wait:
         return await wait_async(scope, effect.seconds)
-    if type(effect) is Take:
-        return await take_async(effect.slots, scope)
-    return await aresolve(cast(Ask, effect).answer)
+    if type(effect) is AcquireSlot:
+        return await acquire_slot_async(effect.slots, scope)
+    return await aresolve(cast(AwaitReply, effect).reply)
 
 
-async def tried_value(awaitable: Awaitable[Any], deadline: Deadline | None, wrap: Callable[[Any], Any]) -> Any:
-    """Return the awaited result, wrapped, or the raised exception as a value."""
+async def await_outcome(awaitable: Awaitable[Any], deadline: Deadline | None, wrap: Callable[[Any], Any]) -> Any:
+    """Return the awaited result, wrapped, or the exception that it raised, as a value."""
     try:
         with deadline if deadline is not None else nullcontext():
             return wrap(await awaitable)
@@ -91,15 +91,13 @@ async def tried_value(awaitable: Awaitable[Any], deadline: Deadline | None, wrap
         return error
 
 
-async def _tried(
-    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit | None
-) -> Tried:
+async def _try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit | None) -> Tried:
     """Return the outcome of one call of the node."""
     try:
         if timeout is None:
-            return await _once(scope, node, task, checkpoint)
+            return await _call_once(scope, node, task, checkpoint)
         with Deadline(cast(Attempt, scope.attempt), timeout, node.name):
-            return await _once(scope, node, task, checkpoint)
+            return await _call_once(scope, node, task, checkpoint)
     except asyncio.CancelledError as error:
         if is_cancelled_by_run(scope):
             raise
@@ -110,34 +108,34 @@ async def _tried(
         return error
 
 
-async def _once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     if node.sync_lane == "inline":
-        return tried(scope, node, task, checkpoint)
+        return try_once(scope, node, task, checkpoint)
+    if node.acall is None and not node.routes_await:
+        return await _call_in_thread(scope, node, task, checkpoint)
+    state = begin(scope, node, task, checkpoint)
+    args, kwargs = state_args(node, state), injected_kwargs(node.injected, scope)
     if node.acall is None:
-        if not node.routes_await:
-            return await _once_in_thread(scope, node, task, checkpoint)
-        state = begin(scope, node, task, checkpoint)
-        answer = await call_function(scope, node.call, *given(node, state), **asked(node.asks, scope))
+        answer = await call_function(scope, node.call, *args, **kwargs)
     else:
-        state = begin(scope, node, task, checkpoint)
-        answer = await node.acall(*given(node, state), **asked(node.asks, scope))
+        answer = await node.acall(*args, **kwargs)
     if node.routes_await:
         return await conclude_async(scope, node, task, checkpoint, answer)
     return conclude(scope, node, task, checkpoint, answer)
 
 
-async def _once_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
-    own = scope.copy_for_thread()  # an attempt that is given up goes on, while the scope is used for the next
+async def _call_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+    own = scope.copy_for_thread()  # an abandoned attempt keeps running while the scope is used for the next one
     threads = scope.sibling_group.threads if scope.sibling_group is not None else None
     if threads is None:
-        return await _tried_in_thread(scope, own, node, task, checkpoint)
-    if not await take_async(threads, scope):
-        return cancelled(scope)
+        return await _try_in_thread(scope, own, node, task, checkpoint)
+    if not await acquire_slot_async(threads, scope):
+        return cancellation(scope)
     with Cleanup(threads.release):
-        return await _tried_in_thread(scope, own, node, task, checkpoint)
+        return await _try_in_thread(scope, own, node, task, checkpoint)
 
 
-async def _tried_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+async def _try_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     try:
         return await call_function(scope, _enter_and_try, own, node, task, checkpoint)
     finally:
@@ -147,14 +145,14 @@ async def _tried_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Ta
 
 def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
     enter_scope(scope)
-    return tried(scope, node, task, checkpoint)
+    return try_once(scope, node, task, checkpoint)
 
 
 class Deadline:
     """Cancels an attempt at the end of its time limit, and reports that as NodeTimeoutError.
 
-    Like `asyncio.timeout`, it runs in the task of the attempt: a coroutine that catches CancelledError and goes on
-    goes on, but what it brings is ignored.
+    Like `asyncio.timeout` it cancels the asyncio task that entered it. A coroutine that catches CancelledError keeps
+    running, but its result is ignored.
     """
 
     __slots__ = (
@@ -185,11 +183,11 @@ class Deadline:
         self._set_timer()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._has_ended = True  # a call that is on its way to the loop must strike nobody else
+        self._has_ended = True  # `_check` may be scheduled already, and must not cancel what this task does next
         self._timer.cancel()
         if self._expired is None:
             return
-        is_cancelled_too = self._task.uncancel() > self._cancelling  # by somebody else
+        is_cancelled_too = self._task.uncancel() > self._cancelling  # for a reason other than the deadline
         if is_cancelled_too and isinstance(error, asyncio.CancelledError):
             return
         raise self._expired from error
@@ -212,14 +210,14 @@ class Deadline:
                 self._set_timer()
                 return
             self._expired = NodeTimeoutError(self._node, kind, limit)
-        except Exception as error:  # of the clock: nobody would look again
+        except Exception as error:  # of the clock: no further check would be scheduled
             self._expired = error
         self._attempt.abandoned = True
         self._task.cancel()
 
 
 def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, callback: Callable[[], object]) -> Timer:
-    """Call back on the loop when so much time has passed by the clock."""
+    """Call back on the loop after so many seconds of the clock."""
     if type(clock) is SystemClock:
         return loop.call_later(seconds, callback)
 
@@ -232,6 +230,29 @@ def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, ca
 
 async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
     """Wait on the event loop until the time has passed by the clock, or the ticket is called."""
+    with _alarm(clock, seconds) as (woken, wake):
+        ticket.on_call = wake
+        try:
+            if ticket.called.is_set():
+                wake()
+            await woken
+        finally:
+            ticket.on_call = None
+
+
+async def wait_async(scope: Scope, seconds: float) -> bool:
+    """Wait on the event loop. Return False if the task must not wait any longer."""
+    with _alarm(scope.run.ports.clock, seconds) as (woken, wake), woken_by_the_end(scope, wake):
+        await woken
+    return reason_to_wait_no_more(scope) is None
+
+
+@contextmanager
+def _alarm(clock: Clock, seconds: float) -> Generator[tuple[asyncio.Future[None], Callable[[], object]]]:
+    """Yield a future that is done after so many seconds of the clock, and a function that sets it earlier.
+
+    That function may be called from any thread.
+    """
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
 
@@ -240,36 +261,14 @@ async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
             woken.set_result(None)
 
     timer = call_later(loop, clock, seconds, wake)
-    ticket.on_call = lambda: loop.call_soon_threadsafe(wake)
-    if ticket.called.is_set():
-        wake()
     try:
-        await woken
-    finally:
-        ticket.on_call = None
-        timer.cancel()
-
-
-async def wait_async(scope: Scope, seconds: float) -> bool:
-    """Wait on the event loop. Return False if the task must not wait any longer."""
-    loop = asyncio.get_running_loop()
-    woken: asyncio.Future[None] = loop.create_future()
-
-    def wake() -> None:
-        if not woken.done():
-            woken.set_result(None)
-
-    timer = call_later(loop, scope.run.ports.clock, seconds, wake)
-    try:
-        with woken_by_the_end(scope, lambda: loop.call_soon_threadsafe(wake)):
-            await woken
+        yield woken, lambda: loop.call_soon_threadsafe(wake)
     finally:
         timer.cancel()
-    return reason_to_wait_no_more(scope) is None
 
 
 @asynccontextmanager
-async def lent_async(scope: Scope) -> AsyncGenerator[None]:
+async def suspended_slots_async(scope: Scope) -> AsyncGenerator[None]:
     """Do the same as `suspended_slots` on the event loop."""
     scope.suspend_slots()
     try:
@@ -278,72 +277,72 @@ async def lent_async(scope: Scope) -> AsyncGenerator[None]:
         scope.forgo()
         raise
     except BaseException:
-        await _take_back(scope)
+        await _resume_slots(scope)
         raise
     else:
-        await _take_back(scope)
+        await _resume_slots(scope)
 
 
-async def _take_back(scope: Scope) -> None:
+async def _resume_slots(scope: Scope) -> None:
     for slots in scope.resumed_slots():
-        if await take_async(slots, scope):  # else the run ends, and what the task still does has no effect
+        if await acquire_slot_async(slots, scope):
             scope.holding = (*scope.holding, slots)
-        else:
+        else:  # the run ends, and what the task still does has no effect
             scope.go_without(slots)
 
 
-async def take_async(slots: Slots, scope: Scope) -> bool:
-    """Wait for a slot, on the event loop; False if the task must not wait any longer."""
+async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
+    """Wait for a slot, on the event loop; return False if the task must not wait any longer."""
     loop = asyncio.get_running_loop()
-    offer = _Offer(slots, loop)
-    if slots.acquire(offer.offered):
+    waiter = _Waiter(slots, loop)
+    if slots.acquire(waiter.offer):
         return True
     try:
-        with woken_by_the_end(scope, lambda: loop.call_soon_threadsafe(offer.end)):
-            has_it = await offer.answer
+        with woken_by_the_end(scope, lambda: loop.call_soon_threadsafe(waiter.end)):
+            has_slot = await waiter.granted
     except asyncio.CancelledError:
-        offer.leave()
+        waiter.leave()
         raise
-    if has_it and reason_to_wait_no_more(scope) is not None:
+    if has_slot and reason_to_wait_no_more(scope) is not None:
         slots.release()
         return False
-    return has_it
+    return has_slot
 
 
-class _Offer:
+class _Waiter:
     """A coroutine that waits for a slot, until it has one or leaves."""
 
-    __slots__ = ("_loop", "_slots", "answer")
+    __slots__ = ("_loop", "_slots", "granted")
 
     def __init__(self, slots: Slots, loop: asyncio.AbstractEventLoop) -> None:
         self._slots = slots
         self._loop = loop
-        self.answer: asyncio.Future[bool] = loop.create_future()
-        """True if the slot was granted, False if the task does not need it any more."""
+        self.granted: asyncio.Future[bool] = loop.create_future()
+        """True if the coroutine has got a slot, False if it does not need one any more."""
 
-    def offered(self) -> bool:
-        """Take the slot, unless the waiter has left. Called from any thread."""
-        if self.answer.done():
+    def offer(self) -> bool:
+        """Accept a slot, unless the coroutine has left. Called from any thread."""
+        if self.granted.done():
             return False
         try:
             self._loop.call_soon_threadsafe(self._accept)
-        except RuntimeError:  # the loop is closed: nobody waits there any more
+        except RuntimeError:  # the loop is closed, so no coroutine waits there any more
             return False
         return True
 
     def _accept(self) -> None:
-        if self.answer.done():  # the one who waited left while the slot was on its way
+        if self.granted.done():  # the coroutine left after the slot had been accepted for it
             self._slots.release()
         else:
-            self.answer.set_result(True)
+            self.granted.set_result(True)
 
     def end(self) -> None:
-        """Wait no more."""
-        if not self.answer.done():
-            self.answer.set_result(False)
+        """Stop waiting without a slot."""
+        if not self.granted.done():
+            self.granted.set_result(False)
 
     def leave(self) -> None:
-        """Wait no more, and give back what has come."""
-        if self.answer.done() and not self.answer.cancelled() and self.answer.result():
+        """Stop waiting, and release the slot if it was granted already."""
+        if self.granted.done() and not self.granted.cancelled() and self.granted.result():
             workers.hand_over(self._slots.release)  # the coroutine may have been dropped, in a finaliser
-        self.answer.cancel()
+        self.granted.cancel()

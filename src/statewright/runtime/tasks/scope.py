@@ -1,7 +1,12 @@
-"""The execution that the present code belongs to, as a context variable.
+"""The task that the running code belongs to, as a context variable.
 
-One scope object serves all tasks that run one after another in a run's own context; its fields are renewed per
-task. Tasks that run beside others get a scope, and a context, of their own.
+One scope object serves all tasks that run one after another in the context of a run; its fields are set anew for each
+task, because a new object per superstep would cost more. Tasks that run concurrently get scopes and contexts of their
+own.
+
+Code may outlive its task: a node may start threads, or keep its runtime. So what is stored in the context variable is
+not the shared scope alone, but a `Turn`: the scope with the task for which it was entered. `current_scope` compares the
+two, and gives such code a scope of the task that is over, through which side effects are rejected.
 """
 
 from __future__ import annotations
@@ -22,16 +27,16 @@ from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.invocation.run import CallingTask, Run
 
-_lending = threading.Lock()
-"""Held while slots move between a scope and its suspended slots. No other code runs meanwhile."""
+_slots_lock = threading.Lock()
+"""Held while slots move between `holding` and `suspended_slots` of a scope. No other code runs meanwhile."""
 
 
-class Ends(Protocol):
-    """Runs tasks concurrently."""
+class SiblingGroup(Protocol):
+    """The executor of tasks that run concurrently."""
 
     @property
     def threads(self) -> Slots:
-        """Return how many plain functions may run at once."""
+        """The limit on plain functions that run at once."""
         ...
 
     @property
@@ -39,7 +44,9 @@ class Ends(Protocol):
         """True while it cancels the coroutines that it has started."""
         ...
 
-    def ended(self, scope: Scope, outcome: Outcome) -> None: ...
+    def ended(self, scope: Scope, outcome: Outcome) -> None:
+        """Accept the outcome of a task."""
+        ...
 
 
 class CalledTask(Task):
@@ -72,26 +79,27 @@ class Counts:
         self.ordinals: dict[str, int] = {}
         """Number of calls so far, by step name."""
         self.keys: set[tuple[str, str]] = set()
+        """The keys that were used, with their kind."""
         self.failed: dict[tuple[str, str], list[int]] = {}
         """Ordinals of failed steps, by step name and argument fingerprint."""
         self.retryable: dict[tuple[object, ...], bool] = {}
         """Retry keys of subgraph calls that may be retried: True if the call failed, False if it was cancelled."""
 
-    def next_place(self, name: str, given: str) -> int:
+    def next_ordinal(self, name: str, arguments: str) -> int:
         """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.
 
         A node that catches the error and retries then finds the result under the first ordinal when it is re-executed.
         """
-        failed = self.failed.get((name, given))
+        failed = self.failed.get((name, arguments))
         if failed:
             return failed.pop(0)
         count = self.ordinals.get(name, 0)
         self.ordinals[name] = count + 1
         return count
 
-    def note_failed(self, name: str, given: str, ordinal: int) -> None:
+    def note_failed(self, name: str, arguments: str, ordinal: int) -> None:
         """Release the ordinal of a failed call for a retry with the same name and arguments."""
-        insort(self.failed.setdefault((name, given), []), ordinal)
+        insort(self.failed.setdefault((name, arguments), []), ordinal)
 
 
 class Scope:
@@ -101,13 +109,13 @@ class Scope:
         "_counts",
         "attempt",
         "checkpoint",
+        "fast_path",
         "holding",
+        "index",
         "input",
         "is_inline",
         "lending",
         "mutation_snapshot",
-        "place",
-        "plain",
         "refusals",
         "run",
         "shares_slots",
@@ -118,43 +126,44 @@ class Scope:
 
     def __init__(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> None:
         self.run = run
-        self.sibling_group: Ends | None = None
+        self.sibling_group: SiblingGroup | None = None
         """Receives the outcome of a task that runs concurrently with others; None for one that runs alone."""
-        self.place = 0
-        """The position of the task among those that run concurrently."""
-        self.plain = run.program.lean and run.watch is None
-        """True if a task only reads, calls and writes: no events are wanted, and nothing has to be computed."""
+        self.index = 0
+        """The index of the task among those that run concurrently."""
+        self.fast_path = run.program.lean and run.watch is None
+        """True if a task only reads its input and calls its node: there are no events, and no computed fields."""
         self.task = task
         self.checkpoint = checkpoint
         self.input: Any = None
         """The input of the node, for error handlers."""
         self.mutation_snapshot: Any = None
-        """The state and the node's own copies before it ran, where changes in place are looked for."""
+        """With `compile(debug=True)`: the state and the node's input before it ran, to detect changes in place."""
         self.attempt: Attempt | None = None
         """The attempt, for a task with policies."""
         self.is_inline = False
-        """True if it runs on the thread of the driver while siblings are running: it must not wait for them there."""
+        """True if it runs on the thread of the driver while siblings run: it must not wait for their slots there."""
         self.shares_slots = False
         """True for a copy that shares its slots with the original, which releases them."""
         self.lending = 0
         """The number of children that the task is waiting for."""
         self.holding: Sequence[Slots] = ()
-        """The places of limits that the task takes up; it gives them back while it waits for its own children."""
+        """The slots that the task occupies. It releases them while it waits for its own children."""
         self.suspended_slots: Sequence[Slots] = ()
+        """The slots that it has released meanwhile."""
         self.refusals = run.refusals
         """Errors raised in tasks because their run is over, by task id: see `standing.note_refusal`."""
         self._counts: Counts | None = None
         """Counters shared by all copies; None, or those of another task, until the first use."""
 
-    def enter_apart(self, task: Task, place: int) -> Scope:
-        """A scope of its own for a task that runs beside others, entered."""
+    def enter_sibling(self, task: Task, index: int) -> Scope:
+        """Enter and return a new scope for one of several concurrent tasks."""
         scope = Scope(self.run, task, self.checkpoint)
-        scope.sibling_group, scope.place, scope.holding = self.sibling_group, place, self.holding
+        scope.sibling_group, scope.index, scope.holding = self.sibling_group, index, self.holding
         enter_scope(scope)
         return scope
 
     def copy(self) -> Scope:
-        """A scope for the same task, and the same attempt, which stays with it."""
+        """Return a scope that stays with the present task and attempt."""
         scope = Scope(self.run, self.task, self.checkpoint)
         scope.attempt, scope.holding, scope.refusals = self.attempt, self.holding, self.refusals
         scope._counts = self.counts()
@@ -170,7 +179,7 @@ class Scope:
     def calling(self, key: JournalKey) -> Generator[Scope]:
         """Enter a scope for the function of a step, with a task id of its own.
 
-        Nested steps must not advance the counters of the task: a replay skips the function.
+        Steps inside the function must not advance the counters of the task, because a replay skips the function.
         """
         own = self.copy_for_thread()
         own.task = CalledTask(cast(Task, self.task), key)
@@ -185,35 +194,35 @@ class Scope:
         """Release the slots of the task before it waits for a child."""
         self.lending += 1
         if self.holding:
-            with _lending:
-                self.suspended_slots = held = self.holding
-                self.holding = ()
-            for slots in held:
+            with _slots_lock:
+                released, self.holding = self.holding, ()
+                self.suspended_slots = released
+            for slots in released:
                 slots.release()
 
     def resumed_slots(self) -> Sequence[Slots]:
-        """The slots to take again, now that a child has ended: none while the task waits for another one."""
+        """Return the slots to acquire again after a child has ended: none while the task waits for another child."""
         self.lending -= 1
         if self.lending:
             return ()
-        with _lending:
+        with _slots_lock:
             slots, self.suspended_slots = self.suspended_slots, ()
         return slots
 
     def go_without(self, slots: Slots) -> None:
-        """Continue without a slot that was released for a child. The original of a copy will release it once more."""
-        if self.shares_slots:
+        """Continue without a slot that was released for a child."""
+        if self.shares_slots:  # the original will release it once more
             slots.overdraw()
 
     def detach(self) -> None:
-        """Give up a copy. The slots that it has released for a child are released again by the original."""
-        with _lending:
-            slots, self.suspended_slots, self.holding = self.suspended_slots, (), ()
-        for one in slots:
-            one.overdraw()
+        """End the use of a copy. The original will release once more what the copy has released for a child."""
+        with _slots_lock:
+            suspended, self.suspended_slots, self.holding = self.suspended_slots, (), ()
+        for slots in suspended:
+            slots.overdraw()
 
     def forgo(self) -> None:
-        """Continue without the slots that were released for a child, for callers that must not wait."""
+        """Continue without the slots that were released for a child, in a finaliser, which must not wait."""
         self.lending -= 1
         if not self.lending:
             if self.shares_slots and self.suspended_slots:
@@ -232,8 +241,8 @@ class Scope:
         self._counts = None
 
     def end_attempts(self) -> None:
-        """The task is through: what comes next in this scope, if it serves several tasks, has no attempts yet."""
-        if self.sibling_group is None:
+        """Record that a task with policies has ended."""
+        if self.sibling_group is None:  # the scope serves the next task too, which has no attempt yet
             self.attempt = None
 
     @property
@@ -269,20 +278,20 @@ class Scope:
     def next_question(self, key: str | None) -> int | str:
         """Return what identifies the next question among those of this task: its ordinal, or its key."""
         if key is not None and not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidUpdateError(f"The key {key!r} of a question is of type {type(key).__name__}. Give a text.")
+            raise InvalidUpdateError(f"The key {key!r} of a question is of type {type(key).__name__}. Pass a string.")
         return self.next_of("") if key is None else self.use_key("interrupt key", key)
 
-    def use_key(self, what: str, key: str) -> str:
-        """The key, used once. Raises InvalidUpdateError if the task has used it before."""
+    def use_key(self, kind: str, key: str) -> str:
+        """Return the key. Raises InvalidUpdateError if the task has used it before for something of the same kind."""
         keys = self.counts().keys
-        if (what, key) in keys:
+        if (kind, key) in keys:
             node = self.task.node if self.task else None
-            raise InvalidUpdateError(f"Node {node!r} used the {what} {key!r} twice. Give each its own key.")
-        keys.add((what, key))
+            raise InvalidUpdateError(f"Node {node!r} used the {kind} {key!r} twice. Give each its own key.")
+        keys.add((kind, key))
         return key
 
     def next_of(self, name: str) -> int:
-        """How often the task has done something of that name before; questions have the empty name."""
+        """Return the ordinal of the next operation of that name, counted from 0; questions have the empty name."""
         ordinals = self.counts().ordinals
         count = ordinals.get(name, 0)
         ordinals[name] = count + 1
@@ -300,7 +309,7 @@ class Scope:
 def part_of_attempt() -> Generator[Attempt | None]:
     """Run the block in a nested attempt, which can time out without ending the attempt of the node.
 
-    Yields it, or None outside a node. Set its `abandoned` to reject side effects of code that was left running.
+    Yields the attempt, or None outside a node. Set its `abandoned` to reject side effects of code that still runs.
     """
     scope = current_scope()
     if scope is None:
@@ -327,15 +336,15 @@ def enclosing_work(scope: Scope) -> Sequence[TaskId]:
 
     A child run must be saved with the first of these results: a replay does not execute that work again.
     """
-    found = list[TaskId]()
+    ids = list[TaskId]()
     inner: CallingTask | None = scope
     while inner is not None:
         task = inner.task
         while task is not None:
-            found.append(task.id)
+            ids.append(task.id)
             task = task.caller
         inner = inner.run.parent
-    return found
+    return ids
 
 
 Turn = tuple[Scope, Task | None, "Checkpoint | None", Attempt | None]
@@ -349,8 +358,8 @@ leave_scope = _current.reset
 def current_scope() -> Scope | None:
     """Return the scope of the running code, or None outside a run.
 
-    The driver reuses its scope for the next task or attempt. Threads and asyncio tasks that outlive a node keep its
-    context; they get a scope of the finished task or attempt, which rejects side effects.
+    Threads and asyncio tasks that outlive a node keep its context. They get a scope of the finished task or attempt,
+    through which side effects are rejected.
     """
     entered = _current.get()
     if type(entered) is not tuple:
@@ -364,7 +373,7 @@ def current_scope() -> Scope | None:
 
 
 def leave_anywhere(token: Token[Scope | Turn | None]) -> None:
-    """Leave the scope, unless the reader abandoned the stream: then it was left before, maybe in another context."""
+    """Leave the scope, unless it was left before: an abandoned stream may be closed twice, and in another context."""
     try:  # noqa: SIM105  # `suppress` costs as much as a step
         leave_scope(token)
     except (ValueError, RuntimeError):

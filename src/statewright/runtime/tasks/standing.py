@@ -1,8 +1,13 @@
 """Check whether a task may still act, and whether a run may continue.
 
 A task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads of its own running.
-What it still does must have no effect. So before each side effect the process asks itself whether the run goes on, and
-the saver whether it holds its thread: another process may have taken the thread over meanwhile.
+Its later actions must have no effect. So two questions are answered before each side effect: whether the run continues,
+which this process knows, and whether it holds its thread, which only the saver knows: another process may have taken
+the thread over meanwhile.
+
+The other half of the problem is the node that receives such a refusal as an exception. It may catch it and return a
+fallback, which must not become the result of the task, since the next run executes the task again. Such refusals are
+recorded with `note_refusal`, and the outcome of the task is replaced in `void_if_refused`.
 """
 
 from __future__ import annotations
@@ -17,19 +22,20 @@ from statewright.futures import MaybeFuture, resolve
 from statewright.runtime.invocation.run import CallingTask, OpenSuperstep, Run
 
 T = TypeVar("T")
-SIBLING_FAILED: Final = "a task that ran beside it failed"
-_OF_A_RUN: Final = (RunCancelled, GraphDrained, LeaseLost)
+SIBLING_FAILED: Final = "a concurrent task failed"
+_REFUSALS: Final = (RunCancelled, GraphDrained, LeaseLost)
+"""The errors that say that a run is over."""
 
 
-def end_of(scope: CallingTask, *, between_attempts: bool = False) -> str | None:
-    """Return why a task must not act any more, or None. Between two attempts the outcome of the last one is ignored."""
+def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> str | None:
+    """Return why a task must not act any more, or None. `between_attempts`, the end of the last one does not count."""
     inner: CallingTask | None = scope
     while inner is not None:
         run, attempt = inner.run, inner.attempt
         if between_attempts and inner is scope and attempt is not None:
             attempt = attempt.outer
         if attempt is not None and attempt.is_over_for(inner.task):
-            return f"the attempt at node {_node(inner)!r} was given up"
+            return f"the attempt at node {_node(inner)!r} was abandoned"
         if _is_closed(inner):
             return f"the superstep of node {_node(inner)!r} is over"
         if run.control is not None and run.control.cancel_reason is not None:
@@ -41,17 +47,17 @@ def end_of(scope: CallingTask, *, between_attempts: bool = False) -> str | None:
 
 
 def _is_closed(scope: CallingTask) -> bool:
-    """True if the superstep of a task is over."""
+    """Return whether the superstep of a task is over."""
     return scope.checkpoint is not None and scope.checkpoint.step <= scope.run.closed_step
 
 
-def check_wanted(run: Run) -> None:
-    """Raise RunCancelled if a subgraph must not save anything any more: the attempt that called it was abandoned.
+def check_not_abandoned(run: Run) -> None:
+    """Raise RunCancelled if the attempt that called a subgraph was abandoned, so that it must not save anything.
 
-    Another attempt may be under way by now, in the same namespace and under the same hold, which do not fence this one.
+    The saver would not refuse it: the next attempt saves in the same namespace and under the same lease.
     """
     if run.parent is not None and run.parent.abandoned:
-        raise RunCancelled(f"the attempt at node {_node(run.parent)!r} was given up")
+        raise RunCancelled(f"the attempt at node {_node(run.parent)!r} was abandoned")
 
 
 def reason_to_stop(run: Run) -> str | None:
@@ -61,7 +67,7 @@ def reason_to_stop(run: Run) -> str | None:
     if run.parent is None:
         return None
     above = superstep_above(run)
-    return SIBLING_FAILED if above is not None and above.ending else end_of(run.parent)
+    return SIBLING_FAILED if above is not None and above.ending else reason_to_refuse(run.parent)
 
 
 def reason_to_wait_no_more(scope: CallingTask) -> str | None:
@@ -69,7 +75,7 @@ def reason_to_wait_no_more(scope: CallingTask) -> str | None:
     step = superstep_of(scope)
     if step is not None and step.ending:
         return SIBLING_FAILED
-    return end_of(scope, between_attempts=True)
+    return reason_to_refuse(scope, between_attempts=True)
 
 
 def superstep_of(scope: CallingTask) -> OpenSuperstep | None:
@@ -89,9 +95,9 @@ def superstep_above(run: Run) -> OpenSuperstep | None:
 
 
 def is_waited_for(run: Run) -> bool:
-    """True if a graph, cancelled because a sibling of its caller failed, may finish work that cannot be interrupted."""
+    """Return whether a subgraph, cancelled as a sibling of its caller failed, may finish a call of a plain function."""
     above = superstep_above(run)
-    return above is not None and above.ending and run.parent is not None and end_of(run.parent) is None
+    return above is not None and above.ending and run.parent is not None and reason_to_refuse(run.parent) is None
 
 
 @contextmanager
@@ -115,25 +121,28 @@ def woken_by_the_end(scope: CallingTask, wake: Callable[[], object]) -> Generato
 
 
 def note_refusal(scope: CallingTask, error: BaseException, run: Run | None = None) -> None:
-    """Record that a task receives an error because its run is over. Its outcome does not count then.
+    """Record that a task receives an error because its run is over, so that its outcome does not count.
 
     The node may catch the error and return a fallback, or raise an error of its own. Neither is saved, handled, retried
     or counted: the task has not ended, and the next run executes it again. `run` is the one in which the error arose,
-    where that may have been another: a later run may have taken over the call of a `@task` since.
+    if that is not the run of the scope: a later run may have taken over the call of a `@task` meanwhile.
     """
-    if isinstance(error, _OF_A_RUN) and scope.task is not None and _is_over(scope, error, run or scope.run):
+    if isinstance(error, _REFUSALS) and scope.task is not None and _is_over(scope, error, run or scope.run):
         reason = str(error) if isinstance(error, LeaseLost) else error.reason
         scope.refusals[scope.task.id] = (GraphDrained if isinstance(error, GraphDrained) else RunCancelled)(reason)
 
 
 def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost, run: Run) -> bool:
-    """True if the run in which an error arose, or a run around it, is over; not a run that the node itself stopped."""
+    """Return whether the run in which an error arose, or a run around it, is over.
+
+    It is not if the node has stopped a run that it had started itself.
+    """
     if isinstance(error, LeaseLost):
         line = run.root.line
         return line is not None and line.thread_id == error.thread_id
     if run is not scope.run:
         return True
-    # The outcome of a planned task counts for nothing once its superstep is over, and the next task has its scope.
+    # The outcome of a task of the superstep is ignored anyway once that is over, and the next task uses its scope.
     is_call = scope.refusals is not run.refusals
     inner: CallingTask | None = scope
     while inner is not None:
@@ -165,7 +174,7 @@ def void_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
 
 def check_waits(scope: CallingTask) -> None:
     """Raise RunCancelled if a task must not wait for its calls any longer."""
-    run, reason = scope.run, end_of(scope)
+    run, reason = scope.run, reason_to_refuse(scope)
     if reason is not None:
         raise _refused(scope, reason, run)
 
@@ -182,7 +191,7 @@ def check_not_refused(scope: CallingTask) -> None:
 
 def check_open(scope: CallingTask, name: str) -> None:
     """Raise RunCancelled if the task must not begin the step `name` any more."""
-    run, reason = scope.run, end_of(scope)
+    run, reason = scope.run, reason_to_refuse(scope)
     if reason is not None:
         raise _refused(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not begun", run)
 
@@ -202,7 +211,7 @@ def check_hold(scope: CallingTask, name: str) -> None:
 
 
 async def check_hold_async(scope: CallingTask, name: str) -> None:
-    """`check_hold`, on the running event loop."""
+    """Do the same as `check_hold` on the running event loop."""
     root = scope.run.root
     if root.claimed:
         from statewright.async_futures import aresolve  # loads asyncio
@@ -215,7 +224,7 @@ async def check_hold_async(scope: CallingTask, name: str) -> None:
 
 
 def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
-    """Return the lease of a run on its thread. An expired one is renewed: the process may have been suspended."""
+    """Return the lease of a run on its thread. An expired one is renewed, since the process may have been suspended."""
     saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.line).thread_id
     if root.held_until is not None and root.ports.clock.now() >= root.held_until:
         return saver.renew(thread_id, cast(LeaseRequest, root.hold(root.ports.clock.now())))
@@ -232,8 +241,8 @@ def _lost(scope: CallingTask, name: str, root: Run) -> RunCancelled:
     root.hold_lost = True
     return _refused(
         scope,
-        f"it does not hold its thread any more, which was taken over, released or deleted, so the step {name!r} of "
-        f"node {_node(scope)!r} was not begun",
+        f"the run does not hold its thread any more, which was taken over, released or deleted, so the step {name!r} "
+        f"of node {_node(scope)!r} was not begun",
         root,
     )
 

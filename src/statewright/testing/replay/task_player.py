@@ -12,19 +12,19 @@ from statewright.graph import Memory, ParentCommand, Send
 from statewright.runtime import CompiledGraph
 from statewright.runtime.concurrency.private_loop import run_privately
 from statewright.runtime.core.program import NodeProgram, is_handed_over
-from statewright.runtime.core.subgraph import Pairs, shared, subgraph_calls
+from statewright.runtime.core.subgraph import Pairs, common_fields, subgraph_calls
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.invocation.run import Run, SubgraphCall
 from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line
 from statewright.runtime.tasks.execute import (
     answer_of_child,
-    ask,
+    evaluate_route,
     begin,
     checked_targets,
     routing_view,
     settle,
-    take_choices,
-    written,
+    set_targets,
+    read_result,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
@@ -137,8 +137,8 @@ class TaskPlayer:
             return
         try:
             view = routing_view(scope, cast(Checkpoint, scope.checkpoint), result)
-            choices = [_run_choice(ask(route, scope, view)) for route in node.routes]
-            take_choices(self._run, node, result, choices)
+            choices = [_run_choice(evaluate_route(route, scope, view)) for route in node.routes]
+            set_targets(self._run, node, result, choices)
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             raise ReplayMismatch(position, "its conditional edge raises", plain_targets(recorded), message) from error
@@ -195,7 +195,7 @@ class TaskPlayer:
                 answer: Any = play(begin(scope, node, task, checkpoint))
             except ChildCommand as signal:
                 answer = answer_of_child(scope, node, task, signal)
-            result = written(scope, node, task, answer)
+            result = read_result(scope, node, task, answer)
             if not result.goto:
                 self._route(position, scope, node, result, [])
             return result
@@ -228,7 +228,7 @@ class _PlayedSubgraph:
         call = begin_call(scope, graph.program, memory)
         branch = call_line(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)
         schema = graph.graph.input_schema
-        value = shared(state, frozenset(schema.fields) if schema.closed else None)
+        value = common_fields(state, frozenset(schema.fields) if schema.closed else None)
         outcome = self._player.replay_nested(self._call, graph, scope, branch, value, call)
         if outcome is None:
             raise _Abandoned

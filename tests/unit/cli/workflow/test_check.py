@@ -124,7 +124,7 @@ def test_open_threads_are_checked_against_the_graph(statewright: Any, folder: Pa
     result = statewright("check", "changing.py:new", "--against", "x.db")
     assert result.code == 1
     assert "t-1 (main): Thread 't-1' was saved by version none" in result.out
-    assert "Node 'ask' is due, and there is none" in result.out
+    assert "Node 'ask' is due, but does not exist" in result.out
 
 
 def test_finished_threads_fit_every_graph(statewright: Any, folder: Path) -> None:

@@ -146,7 +146,7 @@ def test_an_error_of_a_reducer_says_what_was_folded(make: Any, program: Any) -> 
 
     with pytest.raises(Exception, match="Only a list") as caught:
         fold_results(program, {"log": "no list"}, results)
-    assert caught.value.__notes__ == ["while channel 'log' was folding what 'b', 'c' wrote"]
+    assert caught.value.__notes__ == ["while channel 'log' folded the writes of 'b', 'c'"]
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -7,7 +7,7 @@ import pytest
 from statewright import END, START, Send
 from statewright.checkpoint import NO_ARG, DeferredTask, Task
 from statewright.graph import STOP
-from statewright.runtime.core.frontier import next_frontier, settle, simple_frontier
+from statewright.runtime.core.frontier import next_frontier, release_ready, simple_frontier
 
 JOIN_AB = "'a' + 'b' -> 'c'"
 
@@ -289,7 +289,7 @@ def test_who_of_those_that_wait_may_start(make: Any, ways: Any, joins: Any, due:
     program = waiting_program(make, ways, joins)
     waiting = [DeferredTask(Task(name, NO_ARG, "before", place)) for place, name in enumerate(held)]
 
-    frontier, still = settle(program, list(make.tasks(*due, origin="due")), waiting)
+    frontier, still = release_ready(program, list(make.tasks(*due, origin="due")), waiting)
 
     assert "".join(nodes(frontier)) == "".join(sorted(due + starts))
     assert "".join(held_nodes(still)) == "".join(name for name in held if name not in starts)
@@ -396,7 +396,7 @@ def test_what_start_sends_is_gathered_before_what_nodes_send(make: Any) -> None:
     held = [DeferredTask(make.task("g", "from a"), gather=True, sender="a")]
     held.append(DeferredTask(make.task("g", "from start", position=1), gather=True, sender=START))
 
-    assert labels(settle(program, [], held)[0]) == [["from start", "from a"]]
+    assert labels(release_ready(program, [], held)[0]) == [["from start", "from a"]]
 
 
 def test_a_gathered_task_has_the_id_of_one_that_it_gathers(make: Any) -> None:
@@ -406,7 +406,7 @@ def test_a_gathered_task_has_the_id_of_one_that_it_gathers(make: Any) -> None:
         for place, sender in enumerate("ba")
     ]
 
-    (task,), _ = settle(program, [], held)
+    (task,), _ = release_ready(program, [], held)
 
     assert task.arg == ["a", "b"]
     assert task.id in {one.task.id for one in held}
@@ -428,7 +428,7 @@ def test_a_cycle_of_gathering_nodes_is_broken_by_declaration(make: Any) -> None:
         DeferredTask(make.task("g", 2), gather=True, sender="a"),
     ]
 
-    due, still = settle(program, [], held)
+    due, still = release_ready(program, [], held)
 
     assert [(task.node, task.arg) for task in due] == [("g", [2])]
     assert held_nodes(still) == ["h"]
@@ -440,6 +440,6 @@ def test_what_an_error_handler_leads_to_is_what_its_node_leads_to(make: Any) -> 
     program = make.program(graph)
     handler = make.task(program.nodes["a"].handler, arg="failed")
 
-    _, held = settle(program, [handler], [DeferredTask(make.task("z"))])
+    _, held = release_ready(program, [handler], [DeferredTask(make.task("z"))])
 
     assert held_nodes(held) == ["z"]

@@ -11,13 +11,8 @@ from statewright.errors import BudgetExceeded, ConflictingWrites, GraphDrained, 
 from statewright.ids import InterruptId, TaskId
 from statewright.runtime.core.commit import saved_form_of_result
 from statewright.runtime.core.effects import Emit, RunTasks, Save, SavePending
-from statewright.runtime.core.loop import (
-    all_succeeded,
-    budget_exit,
-    call_namespaces,
-    release_thread,
-    save_pending,
-)
+from statewright.runtime.core.loop import all_succeeded, budget_exit
+from statewright.runtime.core.saving import call_namespaces, release_thread, save_pending
 from statewright.runtime.invocation.outcome import Failure, Pause, RunOutcome
 
 
@@ -378,7 +373,7 @@ def test_who_leaves_for_the_way_out(
     call = make.subgraph_call(program) if nested else None
     run = make.run(program, call=call, budget=Budget(max_steps=1, on_budget=on_budget))
 
-    assert budget_exit(run, RunOutcome("failed", make.checkpoint(), error=error)) == node
+    assert budget_exit(run, error) == node
 
 
 # -- saving

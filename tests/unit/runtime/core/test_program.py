@@ -401,7 +401,7 @@ def test_a_builtin_without_a_signature_takes_the_state(make: Any) -> None:
     node = single(make, dict).nodes["a"]
 
     assert node.takes_state
-    assert node.asks is None
+    assert node.injected is None
 
 
 @pytest.mark.parametrize(

@@ -103,13 +103,13 @@ def test_entering_is_undone_by_leaving(scope: Any) -> None:
 def test_a_task_beside_others_has_a_scope_of_its_own(scope: Any, make: Any) -> None:
     token = enter_scope(scope)
     try:
-        apart = scope.enter_apart(make.task("b"), 3)
+        sibling = scope.enter_sibling(make.task("b"), 3)
         entered = current_scope()
     finally:
         leave_scope(token)
 
-    assert entered is apart is not scope
-    assert (apart.task.node, apart.place, apart.run, apart.checkpoint) == ("b", 3, scope.run, scope.checkpoint)
+    assert entered is sibling is not scope
+    assert (sibling.task.node, sibling.index, sibling.run, sibling.checkpoint) == ("b", 3, scope.run, scope.checkpoint)
 
 
 @pytest.mark.parametrize(

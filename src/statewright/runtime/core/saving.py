@@ -1,0 +1,155 @@
+"""Write to the thread of a run: commits of supersteps, and partial results beside the head.
+
+Each write carries the lease request of the run, so it also extends the lease on the thread, and the last one releases
+it. With durability="exit" commits are postponed: `Run.uncommitted_from` is the last checkpoint that was saved, and
+`save_uncommitted` saves the way from there as one commit when the run stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from statewright.checkpoint import Checkpoint, Pending, Source, Task, TaskResult
+from statewright.events import Log
+from statewright.ids import CheckpointId
+from statewright.runtime.core.commit import StepCommit, finished_entries, interrupted_entries, started_entries
+from statewright.runtime.core.effects import Effect, Emit, Save, SaveCallers, SavePending, Stamp
+from statewright.runtime.core.events import run_event
+from statewright.runtime.invocation.outcome import RunOutcome
+from statewright.runtime.invocation.run import Run
+
+NOTHING_SAVED: Final = Checkpoint("", -1, {}, ())
+"""Stands for the last saved checkpoint of a call that has saved nothing yet."""
+NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
+"""The time of commits that are not saved."""
+
+
+def draw_stamp(run: Run, step: int) -> Generator[Effect, Any, tuple[str, datetime]]:
+    """Return the id and the time for the commit of a step; without a saver an id, and a time that is not used."""
+    if run.saver is None:
+        return run.unsaved_id(step), NO_TIME
+    return (yield Stamp(step))
+
+
+def commit_of(
+    run: Run,
+    before: Checkpoint | None,
+    after: Checkpoint,
+    results: Sequence[TaskResult],
+    now: datetime,
+    *,
+    source: Source = "loop",
+    expected: CheckpointId | Literal["before"] | None = "before",
+    pending: Pending | None = None,
+    metadata: dict[str, Any] | None = None,
+    releases: bool = False,
+) -> StepCommit:
+    """Return the commit of one superstep, made at `now`.
+
+    `expected` is the head that the branch must have: the checkpoint before, except for a fork. The last commit of a
+    run, and one that `releases`, also releases the thread.
+    """
+    commit = StepCommit(run, before, after, results, source, now)
+    commit.hold = run.hold(now, release=releases or (source == "loop" and after.at_rest), may_claim=True)
+    if run.open_namespaces:
+        still_open = _unfinished_calls(run, after) if run.saves_at_rest else set[str]()
+        commit.drops, run.open_namespaces = tuple(sorted(run.open_namespaces - still_open)), still_open
+    if expected != "before":
+        commit.expected = expected
+    commit.pending = pending
+    commit.note(metadata)
+    return commit
+
+
+def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
+    """Save a commit, and emit its event."""
+    yield Save(commit)
+    run.holds(commit.hold)
+    if run.unpublished_events:
+        run.count_as_finished(commit.finished)
+    if run.watch is not None and run.watch.wants("committed"):
+        yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
+
+
+def save_uncommitted(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
+    """Save the supersteps since the last commit as one, if the run saves only when it stops (durability="exit")."""
+    if run.uncommitted_from is not None and run.caller is not None:
+        yield SaveCallers(run.caller)  # first: a step of an abandoned attempt may save it at the same time
+    before, run.uncommitted_from = run.uncommitted_from, None
+    if before is None:
+        return
+    try:
+        _, now = yield Stamp(checkpoint.step)
+        commit = commit_of(run, before if before is not NOTHING_SAVED else None, checkpoint, [], now)
+        commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)
+        yield from save_commit(run, commit)
+    except BaseException:
+        run.uncommitted_from = before  # tried again when the run stops
+        raise
+    run.rewritten.clear()
+
+
+def save_pending(
+    run: Run, checkpoint: Checkpoint, pending: Pending, outcome: RunOutcome | None = None
+) -> Generator[Effect, Any, None]:
+    """Save results, questions and errors of the tasks of a checkpoint.
+
+    With an `outcome` this is the last write of the run: it logs the end of the run and releases the thread.
+    """
+    _, now = yield Stamp(checkpoint.step)
+    hold = run.hold(now, release=outcome is not None, may_claim=True)
+    entries = (*(() if run.claimed else started_entries(run)), *run.take_noted())
+    if outcome is not None:
+        entries = (
+            *entries,
+            *interrupted_entries(run, outcome.interrupts),
+            *finished_entries(run, outcome.status, outcome.error),
+        )
+    yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, now, entries) if entries else None)
+    run.holds(hold)
+    if run.unpublished_events:
+        run.count_as_finished(pending.completed)
+        run.unpublished_events.clear()  # tasks that ended too late to be saved will run again
+
+
+def release_thread(run: Run, outcome: RunOutcome) -> Generator[Effect, Any, None]:
+    """Release the thread if the run still holds it because it stopped without a write."""
+    if run.claimed and not run.nested:
+        yield from save_pending(run, outcome.checkpoint, Pending(), outcome)
+
+
+@contextmanager
+def caused_by(error: BaseException | None) -> Generator[None]:
+    """Raise errors of the block, which are those of a saver, from the error that ended the run.
+
+    The caller must learn first that nothing was saved, but not lose the reason why the run ended.
+    """
+    try:
+        yield
+    except Exception as save_error:
+        if error is None or save_error is error:
+            raise
+        raise save_error from error
+
+
+# -- the namespaces of subgraph calls, which a commit drops when it consumes the tasks that made them
+
+
+def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
+    """Return the namespaces in which an earlier run may have saved subgraph calls of tasks."""
+    path = f"{run.namespace}|" if run.namespace else ""
+    namespaces = {f"{path}{task.node}:{task.id}" for task in tasks}
+    if run.program.former_names:  # a renamed node resumes its calls under its former name
+        former = run.program.former_names
+        namespaces |= {f"{path}{name}:{task.id}" for task in tasks for name in former.get(task.node, ())}
+    return namespaces
+
+
+def _unfinished_calls(run: Run, checkpoint: Checkpoint) -> set[str]:
+    """Return the open namespaces of subgraph calls whose tasks are still due, and those inside them."""
+    due = call_namespaces(run, checkpoint.frontier)
+    prefixes = tuple(f"{namespace}:" for namespace in due)
+    return {name for name in run.open_namespaces if name in due or name.startswith(prefixes)}

@@ -1,0 +1,161 @@
+"""Compare the questions of a task that runs again with those that were answered.
+
+A node runs again from its first line when an answer has arrived, and each call of `interrupt()` receives the answer at
+its position: its ordinal, or its key. If the node asks other questions now, that answer belongs to none of them. So
+each question is compared with the one that was asked at its position:
+
+- It has another kind, event or type of answer, or the value of another question of the task: the answer is refused.
+- Only the value differs: it may be the same question in other words, such as a draft that a model has rewritten. The
+  answer is used, with a warning; `compile(changed_questions="error")` refuses it too.
+
+A question at a new position is refused if it equals a question of the task whose answer was not read yet: then it has
+moved, or has another key. Questions of a subgraph or of a called task are never compared with those of the task that
+called it: both may use the same words.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final
+
+from statewright.checkpoint import Interrupt, check_value
+from statewright.errors import QuestionChanged, QuestionMismatch
+from statewright.fingerprint import fingerprint
+from statewright.ids import interrupt_id
+from statewright.runtime.core.events import emit_task_event
+from statewright.runtime.invocation.run import Run
+from statewright.runtime.tasks.scope import Scope
+from statewright.shorten import short_repr
+
+_STACK_LEVEL: Final = 5
+"""From the warning to the line of the node that called `interrupt()`."""
+_LONGEST_VALUE: Final = 200
+"""The number of characters of a question's value in messages."""
+
+
+def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
+    """Compare the question of a task with the one that was answered at its position.
+
+    Raises QuestionMismatch if the answer belongs to another question; warns of QuestionChanged if only the value
+    differs.
+    """
+    changed = [name for name in ("kind", "event", "schema_form") if getattr(before, name) != getattr(now, name)]
+    if before.schema_form is None and before.schema is not None:  # saved by a version that did not keep the form
+        changed = [name for name in changed if name != "schema_form"]
+    if changed:
+        raise _mismatch(scope, before, now, " and ".join(name.removesuffix("_form") for name in changed))
+    if is_equal(before.value, now.value) is not False:
+        scope.run.delivered.add(now.id)
+        return
+    if any(_is_same(question, now) for question in _other_questions(scope, now)):
+        raise _mismatch(scope, before, now, "place")
+    if scope.run.config.refuses_changed:
+        raise _mismatch(scope, before, now, "value")
+    _report_changed(scope, before, now)
+
+
+def check_new(scope: Scope, now: Interrupt) -> None:
+    """Raise QuestionMismatch if a question at a new position equals one whose answer belongs to another position.
+
+    A task that has failed since may ask the same once more under another key, to be answered anew.
+    """
+    if _has_failed(scope):
+        return
+    run = scope.run
+    for question in _other_questions(scope, now):
+        if question.id in run.answers and question.id not in run.delivered and _is_same(question, now):
+            raise _mismatch(scope, question, now, "key" if question.key != now.key else "place")
+
+
+def is_unchanged(before: Interrupt, now: Interrupt) -> bool:
+    """Return whether an open question is asked again unchanged."""
+    return _is_same(before, now) and before.schema_form == now.schema_form
+
+
+def is_equal(first: Any, second: Any) -> bool | None:
+    """Return whether two values are equal; None if that cannot be determined. Never raises, whatever `__eq__` does."""
+    try:
+        if first is second or bool(first == second):
+            return True
+    except Exception:  # arrays have no truth value, and a class may do anything
+        pass
+    try:  # parts that are not equal to themselves, such as NaN, have equal fingerprints
+        return fingerprint(first) == fingerprint(second)
+    except Exception:
+        return None
+
+
+def _is_same(first: Interrupt, second: Interrupt) -> bool:
+    same_kind = first.kind == second.kind and first.event == second.event
+    return same_kind and is_equal(first.value, second.value) is True
+
+
+def _other_questions(scope: Scope, question: Interrupt) -> Iterator[Interrupt]:
+    """Return the other questions of the task itself, without those of its calls."""
+    task, run = scope.task, scope.run
+    if task is None:
+        return
+    by_id = run.questions.by_id
+    for ordinal in count():
+        other = by_id.get(interrupt_id(task.id, ordinal))
+        if other is None:
+            break
+        if other.id != question.id:
+            yield other
+    for other in run.questions_of(task):
+        if other.key is not None and other.id != question.id and other.id == interrupt_id(task.id, other.key):
+            yield other
+
+
+def _has_failed(scope: Scope) -> bool:
+    """Return whether an earlier attempt at the task has failed, in this run or in a former one."""
+    task, attempt = scope.task, scope.attempt
+    is_retry = attempt is not None and attempt.number > 1
+    return is_retry or (task is not None and task.planned_id in scope.run.attempts)
+
+
+def _mismatch(scope: Scope, before: Interrupt, now: Interrupt, difference: str) -> QuestionMismatch:
+    node = scope.task.node if scope.task is not None else ""
+    return QuestionMismatch(node, difference, _describe(before), _describe(now), before=before, now=now)
+
+
+def _describe(question: Interrupt) -> str:
+    """Return a question as text for an error."""
+    if question.kind == "timer":
+        text = "a timer"
+    elif question.kind == "event":
+        text = f"the event {question.event!r}"
+    else:
+        text = short_repr(question.value, _LONGEST_VALUE)
+    options = {"key": question.key, "schema": question.schema_form}
+    details = ", ".join(f"{name} {value!r}" for name, value in options.items() if value is not None)
+    return f"{text} ({details})" if details else text
+
+
+def _report_changed(scope: Scope, before: Interrupt, now: Interrupt) -> None:
+    """Log that a question was asked in other words, emit the event, and warn."""
+    run, task = scope.run, scope.task
+    if scope.abandoned or task is None:
+        return
+    data = {
+        "id": now.id,
+        "key": now.key,
+        "before": _loggable(run, before.value),
+        "now": _loggable(run, now.value),
+    }
+    if run.saver is not None and scope.checkpoint is not None:
+        run.note(("question_changed", scope.checkpoint.step + 1, task.node, task.planned_id, data))
+    emit_task_event("question_changed", scope, data)
+    values = (short_repr(question.value, _LONGEST_VALUE) for question in (before, now))
+    warnings.warn(QuestionChanged(task.node, *values, before=before, now=now), stacklevel=_STACK_LEVEL)
+
+
+def _loggable(run: Run, value: Any) -> Any:
+    """Return the value, or text for it if it cannot be stored: the log must not fail the run."""
+    try:
+        check_value(run.saver, value)
+    except Exception:
+        return short_repr(value, _LONGEST_VALUE)
+    return value

@@ -1,0 +1,131 @@
+"""The future that a call of a `@task` function returns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from statewright.errors import InvalidUpdateError, LeaseLost, RunCancelled
+from statewright.futures import SafeEvent
+from statewright.runtime.invocation.run import Run
+from statewright.runtime.tasks.call_pool import PooledCall
+from statewright.runtime.tasks.retries_sync import suspended_slots
+from statewright.runtime.tasks.scope import Scope
+from statewright.runtime.tasks.standing import check_waits, note_refusal, woken_by_the_end
+
+T = TypeVar("T")
+
+
+class TaskFuture(Generic[T]):
+    """The result of a `@task` call, which may not be there yet. Await it in a coroutine; elsewhere call `result()`."""
+
+    __slots__ = ("_asyncio_task", "_caller", "_ended_in", "_future", "_pooled")
+
+    def __init__(self, caller: Scope) -> None:
+        self._caller = caller
+        self._future: Future[T] = Future()
+        self._future.set_running_or_notify_cancel()  # cancelling a waiter must not cancel the call
+        self._pooled: PooledCall | None = None
+        """The call of a plain function: performed here if it is waited for before a worker thread has begun it."""
+        self._asyncio_task: Any = None
+        """The asyncio task of the caller's loop that performs the call, if one does."""
+        self._ended_in: Run | None = None
+        """The run in which the call ended."""
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result and return it.
+
+        Raises what the task raised, TimeoutError after `timeout` seconds, RunCancelled if the caller's run is over.
+        """
+        self._wait_on_thread(timeout)
+        return self._value()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait, and return the exception of the task; None if it has a result.
+
+        Raises TimeoutError after `timeout` seconds, RunCancelled if the caller's run is over.
+        """
+        self._wait_on_thread(timeout)
+        error = self._future.exception(0)
+        if error is not None:
+            note_refusal(self._caller, error, self._ended_in)
+        return error
+
+    def add_done_callback(self, callback: Callable[[TaskFuture[T]], object]) -> None:
+        """Call `callback` with this future when the result is there."""
+        self._future.add_done_callback(lambda _: callback(self))
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._wait().__await__()
+
+    def _value(self) -> T:
+        """Return the result of a call that has ended, or raise its error."""
+        try:
+            return self._future.result(0)
+        except (RunCancelled, LeaseLost) as error:
+            note_refusal(self._caller, error, self._ended_in)
+            raise
+
+    def _wait_on_thread(self, timeout: float | None) -> None:
+        """Block until the call has ended or the time is over. Raise RunCancelled if the caller's run ends before."""
+        if self._future.done():
+            return
+        if self._asyncio_task is not None:
+            raise InvalidUpdateError("The task has not ended yet, and this coroutine must not block. Await the task.")
+        with suspended_slots(self._caller):
+            # Without a timeout the waiting thread may as well do the work.
+            if timeout is None and self._pooled is not None and self._pooled.claim():
+                self._pooled.run()
+            self._block(timeout)
+
+    def _block(self, timeout: float | None) -> None:
+        caller, woken = self._caller, SafeEvent()  # a signal handler may cancel the run
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._future.add_done_callback(lambda _: woken.set())
+        with woken_by_the_end(caller, woken.set):
+            while not self._future.done():
+                check_waits(caller)
+                if not woken.wait(None if deadline is None else deadline - time.monotonic()):
+                    return
+                woken.clear()
+
+    async def _wait(self) -> T:
+        import asyncio
+        from contextlib import nullcontext
+
+        from statewright.runtime.tasks.retries_async import suspended_slots_async
+
+        if self._future.done():
+            return self._value()
+        caller = self._caller
+        try:
+            async with suspended_slots_async(caller) if caller.holding or caller.lending else nullcontext():
+                await (self._asyncio_task if self._asyncio_task is not None else asyncio.wrap_future(self._future))
+        except (RunCancelled, LeaseLost) as error:
+            note_refusal(caller, error, self._ended_in)
+            raise
+        return self._value()
+
+    # -- called by the Call that performs it
+
+    @property
+    def ended(self) -> Future[T]:
+        """The plain future behind this one."""
+        return self._future
+
+    def performed_by(self, pooled: PooledCall | None, asyncio_task: Any) -> None:
+        """Set the call of a plain function, or the asyncio task, that produces the result."""
+        self._pooled, self._asyncio_task = pooled, asyncio_task
+
+    def settle(self, value: Any, error: BaseException | None, run: Run | None = None) -> None:
+        """Set the result or the error of the call, and the run in which it ended."""
+        self._ended_in = run
+        if error is None:
+            self._future.set_result(value)
+        else:
+            self._future.set_exception(error)
