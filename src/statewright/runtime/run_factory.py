@@ -358,7 +358,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         node = budget.on_budget
         if node is not None and node not in self.graph.nodes:
             raise InvalidConfig(
-                f"The budget names {node!r}, which is no node. " + suggestion(node, self.graph.nodes, noun="Nodes")
+                f"The budget names {node!r}, which is not a node. " + suggestion(node, self.graph.nodes, noun="Nodes")
             )
         return budget
 
@@ -386,7 +386,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         unknown = next((name for name in checked if name != "*" and name not in self.graph.nodes), None)
         if unknown is not None:
             raise InvalidConfig(
-                f"{option} names {unknown!r}, which is no node. " + suggestion(unknown, self.graph.nodes, noun="Nodes")
+                f"{option} names {unknown!r}, which is not a node. "
+                + suggestion(unknown, self.graph.nodes, noun="Nodes")
             )
         return checked
 

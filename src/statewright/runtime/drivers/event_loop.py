@@ -46,15 +46,15 @@ from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import (
-    FIRST_LOOK,
-    LONGEST_LOOK,
+    FIRST_POLL,
+    LONGEST_POLL,
     LeaseRenewer,
     enter_queue,
     is_first,
     is_over,
     is_stopped,
     lease_of,
-    next_look,
+    next_poll,
     request_thread,
 )
 from statewright.runtime.lifecycle.turn import run_until_idle
@@ -187,7 +187,7 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
     Return False if the run was stopped instead, and the cancellation that arrived meanwhile, if any.
     """
     ticket = enter_queue(run)
-    seconds = FIRST_LOOK
+    seconds = FIRST_POLL
     try:
         await aresolve(request_thread(run, holder))
         with run.control.calling(ticket.call) if run.control is not None else nullcontext():
@@ -198,8 +198,8 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
                 first = is_first(run, ticket)
                 if first and is_over(run, await aresolve(lease_of(run)), holder):
                     return True, None
-                await pause(run.ports.clock, seconds if first else LONGEST_LOOK, ticket)
-                seconds = next_look(seconds, first=first)
+                await pause(run.ports.clock, seconds if first else LONGEST_POLL, ticket)
+                seconds = next_poll(seconds, first=first)
     except asyncio.CancelledError as signal:
         return False, signal
 

@@ -76,7 +76,7 @@ class Claim:
         """Its position in the queue for the thread; None until it has found the thread busy."""
 
     def note_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
-        """Record the head and epoch that the next claim depends on. Raises ThreadBusy if another run holds the thread."""
+        """Record the head and epoch that the next claim depends on. Raises ThreadBusy if another run has it."""
         self.expected_epoch = saved.epoch if saved is not None else None
         self.loaded_key = (saved.id, saved.epoch) if saved is not None else ("", None)
         lease = saved.lease if saved is not None else None
