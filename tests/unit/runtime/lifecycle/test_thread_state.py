@@ -181,7 +181,7 @@ def test_without_as_node_an_update_of_a_new_thread_is_input(make: Any, program: 
     [
         ([({"x": 2}, "elsewhere")], "as_node is 'elsewhere', which is not a node"),
         ([({"x": 2}, None), ({"y": 2}, "a")], "each need as_node"),
-        ([(3, "a")], "'a' answered 3"),
+        ([(3, "a")], "'a' returned 3"),
         ([({"x": 2}, None)], "It is not clear which node.*a, c ran last"),
     ],
 )
