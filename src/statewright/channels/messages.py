@@ -161,7 +161,7 @@ def add_messages(left: Any, right: Any) -> list[Message]:
 
 
 def listed(update: Any) -> Sequence[Any]:
-    """Return the items of an update: a list, or a tuple that is not a (role, text) pair; otherwise the update itself."""
+    """Return the items of a list, or of a tuple that is not a (role, text) pair; any other update as a single item."""
     if isinstance(update, list):
         return cast(list[Any], update)
     if update is None:

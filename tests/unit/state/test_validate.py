@@ -22,7 +22,7 @@ from statewright.state import (
     type_adapter,
 )
 from statewright.state.fields import Field
-from statewright.state.validate import is_checkable, glance_for, modern_typeddict
+from statewright.state.validate import glance_for, is_checkable, modern_typeddict
 
 
 class Colour(enum.Enum):
