@@ -434,7 +434,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         owners: list[str],
     ) -> AsyncGenerator[Any]:
         """The parts of a stream, read on the running event loop; `owners` is told as whom it holds a thread."""
-        from statewright.runtime.drivers.event_loop import StreamReader  # loads asyncio
+        from statewright.runtime.drivers.stream_reader import StreamReader  # loads asyncio
 
         if input is None and config is not None:
             config = await run_in_thread(self._from_inside, config)
