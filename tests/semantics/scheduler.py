@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from statewright.clock import Alarm, SystemClock
-from statewright.runtime.lifecycle.thread_lease import LONGEST_LOOK
+from statewright.runtime.lifecycle.thread_lease import LONGEST_POLL
 
 GUARD = 600.0
 """Seconds after which a caller counts as hanging; never reached otherwise."""
@@ -129,7 +129,7 @@ class GatedClock(SystemClock):
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Any:
         """Call at once, after a stop at a gate; but a lease is renewed in its own time."""
-        if seconds > LONGEST_LOOK:
+        if seconds > LONGEST_POLL:
             return super().call_later(seconds, callback)
         self._scheduler.stop_here()
         callback()

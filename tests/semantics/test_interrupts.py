@@ -248,7 +248,7 @@ def test_an_answer_where_nothing_was_asked_is_refused(driver: Any) -> None:
     app = app_of(say("a"))
     driver.invoke(app, {"x": 1}, thread_id="1")
 
-    with pytest.raises(InvalidResume, match="Nothing was asked"):
+    with pytest.raises(InvalidResume, match="No question is open"):
         driver.invoke(app, Command(resume=1), thread_id="1")
     with pytest.raises(InvalidResume, match="no saved run"):
         driver.invoke(app, Command(resume=1), thread_id="new")
@@ -446,7 +446,7 @@ def test_without_such_a_field_nothing_is_asked_at_a_breakpoint(driver: Any) -> N
     graph = StateGraph(Told).add_node("a", lambda state: {"log": ["a"]}).add_edge(START, "a")
     app = graph.compile(InMemorySaver(), interrupt_before=["a"])
     driver.invoke(app, {}, {"configurable": {"thread_id": "t"}})
-    with pytest.raises(InvalidResume, match="Nothing was asked"):
+    with pytest.raises(InvalidResume, match="No question is open"):
         driver.invoke(app, Command(resume="go on"), {"configurable": {"thread_id": "t"}})
 
 

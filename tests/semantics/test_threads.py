@@ -161,7 +161,7 @@ def test_none_on_a_finished_thread_gives_its_values_and_writes_nothing(driver: A
 
 
 def test_none_with_nothing_to_continue_with_is_an_error(driver: Any) -> None:
-    with pytest.raises(EmptyInputError, match="nothing to go on"):
+    with pytest.raises(EmptyInputError, match="nothing to continue"):
         driver.invoke(graph_of("a", "^>a").compile(InMemorySaver()), None, THREAD)
     with pytest.raises(EmptyInputError, match="checkpointer"):
         driver.invoke(graph_of("a", "^>a").compile(), None)

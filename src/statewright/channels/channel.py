@@ -1,8 +1,8 @@
 """The port of all channels: how one state value changes at the end of a superstep.
 
-A channel holds no value. The value is in the state mapping; `apply` computes the next one, and `delta` its stored
-form, from which it can be rebuilt. So copying, forking and replaying state is copying a mapping. A value is
-never changed in place: `apply` returns a new one, because checkpoints, siblings and readers share the old one.
+A channel holds no value. The value is in the state mapping; `apply` computes the next one, and `delta` its stored form,
+from which it can be rebuilt. So copying, forking and replaying state means copying a mapping. A value is never changed
+in place: `apply` returns a new one, because checkpoints, siblings and readers share the old one.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ class _Missing:
 
 
 MISSING: Final[Any] = _Missing()
-"""Stands for a value that has never been written. Typed Any: it travels where values travel."""
+"""Stands for a value that has never been written. Typed Any, since it takes the place of values."""
 
 
 class Conflict(Exception):
-    """Several updates for a channel that permits one. The fold adds the nodes and raises `ConflictingWrites`."""
+    """Several updates to a channel that permits one. `core/fold.py` adds the nodes, and raises `ConflictingWrites`."""
 
 
 class Channel:
-    """How one state value changes. Subclasses say how; the class attributes say for how long and for whom."""
+    """The rule by which one state value changes. Subclasses implement `apply`, and set the class attributes."""
 
     single: ClassVar[bool] = False
-    """True if one task a superstep may write it, and the plain value is the update (the fast path of a fold)."""
+    """True if one task per superstep may write it, and the update is the new value (the fast path of a fold)."""
     transient: bool = False
-    """True if the value is gone after the next superstep unless that writes it again."""
+    """True if the value is removed after the next superstep unless that writes it again."""
     hidden: ClassVar[bool] = False
     """True if the value is left out of results and snapshots."""
     saved: ClassVar[bool] = True
     """True if checkpoints keep the value."""
     keeps_update: ClassVar[bool] = True
-    """True if the value may be the very object that was written, and not one that `apply` made."""
+    """True if the value may be the object that was written, rather than one that `apply` has created."""
 
     def start(self) -> Any:
-        """Return a new value for the time before the first update; MISSING if there is none."""
+        """Return a new initial value; MISSING if there is none."""
         return MISSING
 
     def prepare(self, update: Any, task_id: str) -> Any:
-        """`update` in the form that `apply` takes and savers store, with ids that depend on the task alone.
+        """Return an update in the form for `apply` and for savers, with ids that depend on the task alone.
 
-        Runs where a node's answer is normalised, so that what is folded now and what is reloaded later agree.
+        Called when the result of a node is read, so that an update that is reloaded later gives the same value.
         """
         return update
 
@@ -61,7 +61,7 @@ class Channel:
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
         """Return the value after all updates of one superstep, in task order. `current` may be MISSING.
 
-        Raises `Conflict` where the updates exclude each other.
+        Raises `Conflict` if the updates exclude each other.
         """
         raise NotImplementedError
 
@@ -84,7 +84,7 @@ class Channel:
 
 
 class Overwrite:
-    """Replaces a channel's value, past its reducer. Two in one superstep are a conflict."""
+    """Replaces the value of a channel instead of passing it to the reducer. Two in one superstep are a conflict."""
 
     __slots__ = ("value",)
 
@@ -102,11 +102,11 @@ class Overwrite:
 
 
 def overwritten(updates: Sequence[Any]) -> Any:
-    """Return the value that an Overwrite among the updates sets, else MISSING. Raises Conflict where there are two.
+    """Return the value of the Overwrite among the updates; MISSING if there is none. Raises Conflict for two.
 
     The JSON forms `{"__overwrite__": value}` and `{"type": "__overwrite__", "value": value}` count too.
     """
-    found = MISSING
+    result = MISSING
     for update in updates:
         kind: type = type(update)  # pyright: ignore[reportUnknownVariableType]
         if kind is not Overwrite and kind is not dict:
@@ -114,10 +114,10 @@ def overwritten(updates: Sequence[Any]) -> Any:
         value = update.value if kind is Overwrite else _from_json(cast(dict[str, Any], update))
         if value is MISSING:
             continue
-        if found is not MISSING:
+        if result is not MISSING:
             raise Conflict("takes one Overwrite a superstep")
-        found = value
-    return found
+        result = value
+    return result
 
 
 def is_overwrite(update: Any) -> bool:

@@ -1,8 +1,8 @@
-"""Copies of the lists, dicts and sets that channels hold, one level deep.
+"""Copies of the lists, dicts and sets in a state, one level deep.
 
 A container in the state is shared by checkpoints, siblings, savers and readers. So it is copied when it comes from a
-node or a caller, and when it is passed to one. The objects inside are shared, never copied. Only
-the exact builtin types count: a subclass may carry what its `copy` would lose.
+node or a caller, and when it is passed to one. The objects inside are shared, never copied. Only the exact builtin
+types are copied: `copy` of a subclass might lose attributes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def copy_container(value: Any) -> Any:
 
 
 def copy_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dict with the same values, the containers among them copied."""
+    """Return a dict of the values with their containers copied."""
     return {name: value.copy() if type(value) in CONTAINERS else value for name, value in values.items()}
 
 
 def copy_update(update: Any) -> Any:
-    """Return an update to a channel, its container copied, that inside an Overwrite too."""
+    """Return an update with its container copied, also inside an Overwrite."""
     if type(update) is Overwrite:
         return Overwrite(copy_container(update.value))
     return copy_container(update)
@@ -37,9 +37,9 @@ COPIED_UPDATES: Final = frozenset({*CONTAINERS, Overwrite})
 
 
 def copy_writes(writes: dict[str, Any] | list[tuple[str, Any]]) -> dict[str, Any] | list[tuple[str, Any]]:
-    """Return the writes of a task with their containers copied: the node may go on to change what it returned.
+    """Return the writes of a task with their containers copied, since the node may keep changing what it returned.
 
-    The writes themselves are returned where there is nothing to copy.
+    The writes themselves are returned if there is nothing to copy.
     """
     if isinstance(writes, dict):
         for update in writes.values():
@@ -50,12 +50,12 @@ def copy_writes(writes: dict[str, Any] | list[tuple[str, Any]]) -> dict[str, Any
 
 
 def copy_argument(arg: Any) -> Any:
-    """Return the argument of a Send for one attempt: a mapping is copied as a state is."""
+    """Return the argument of a Send for one attempt. The containers in a dict are copied like those of a state."""
     return copy_fields(cast("dict[str, Any]", arg)) if type(arg) is dict else copy_container(arg)
 
 
 def copy_chosen(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Copy the containers of some fields within `values`, which the caller has just made, and return it."""
+    """Replace the containers of some fields of `values`, a dict that the caller owns, by copies; return it."""
     for name in names:
         value = values.get(name)
         if type(value) in CONTAINERS:

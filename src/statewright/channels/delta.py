@@ -1,4 +1,4 @@
-"""Stored forms of changes of fields that are smaller than the new value.
+"""Stored forms of changes to fields that are smaller than the new value.
 
 A channel's `delta` returns the new value or one of these; `replay.changed` rebuilds the new value.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Added:
-    """Items came at the end of a list."""
+    """Items that were appended to a list."""
 
     __slots__ = ("items",)
 
@@ -27,7 +27,7 @@ class Added:
 
 
 class Merged:
-    """Messages came, replaced others of the same id, or removed some."""
+    """Messages that were added, that replaced others of the same id, or that removed some."""
 
     __slots__ = ("items",)
 

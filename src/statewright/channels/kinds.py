@@ -1,4 +1,4 @@
-"""The kinds of channels, from the plainest: one class for each rule by which updates change a value.
+"""The kinds of channels: one class for each rule by which updates change a value.
 
 Updates of one superstep are applied in the order of its tasks, never in the order of arrival, so a reducer need not be
 commutative.
@@ -49,7 +49,7 @@ _PURE: Final[tuple[Any, ...]] = (
     max,
     min,
 )
-"""Reducers that are known to leave what they are given alone."""
+"""Reducers that are known not to modify their arguments."""
 
 
 class Reduced(Channel):
@@ -72,7 +72,7 @@ class Reduced(Channel):
         pending = iter(updates)
         value = next(pending) if current is MISSING else current
         if type(value) in CONTAINERS and self.reducer not in _PURE:
-            value = value.copy()  # the reducer may change in place what checkpoints and siblings share
+            value = value.copy()  # the reducer may modify it in place, and checkpoints and siblings share it
         for update in pending:
             value = self.reducer(value, update)
         return value
@@ -85,7 +85,7 @@ class Reduced(Channel):
 
 
 class Append(Channel):
-    """A list to which updates are appended: the items of a list, or with `items=True` any other value as one item."""
+    """A list to which updates are appended: the items of a list, or, with `items=True`, any other value as one item."""
 
     keeps_update: ClassVar[bool] = False
 
@@ -121,7 +121,7 @@ class Append(Channel):
         return (update,)
 
 
-# -- topics: published values, kept for one superstep or for good
+# -- topics: published values, kept for one superstep or for ever
 
 
 class Topic(Channel):
@@ -155,20 +155,20 @@ class Topic(Channel):
 
 # -- signals that last for one superstep
 #
-# The full rule for a value written in superstep N: conditional edges of the writer see it in N; siblings in N do not;
-# every node of N+1 sees it; at the barrier of N+1 it is removed unless it was written again. It never appears in
-# results or snapshots. A checkpoint between N and N+1 keeps it, so that a crash there does not lose it.
+# A value written in superstep N is seen by conditional edges of its writer in N, but not by its siblings; it is seen by
+# every node of N+1; at the end of N+1 it is removed unless it was written again. It never appears in results or
+# snapshots. A checkpoint between N and N+1 contains it, so that a crash there does not lose it.
 
 
 class Ephemeral(Channel):
-    """Keeps a value for one superstep after the one that wrote it; of several writers, the last in task order wins."""
+    """Keeps a value for the superstep after the one that wrote it; of several writers, the last in task order wins."""
 
     transient: bool = True
     hidden: ClassVar[bool] = True
 
     def __init__(self, *, guard: bool = False, lifetime: Literal["next", "step"] = "next") -> None:
         self.guard = guard
-        """True if two writers in one superstep are a conflict; else the last one wins."""
+        """True if two writers in one superstep are a conflict; otherwise the last one wins."""
         self.lifetime = lifetime
         """`"step"` clears the value before the next superstep: only conditional edges see it."""
 
@@ -183,13 +183,13 @@ class Ephemeral(Channel):
 
 
 class Untracked(Channel):
-    """Keeps the last value for the length of a run; never saved, and stripped from a saved Send."""
+    """Keeps the last value for the duration of a run; never saved, and removed from a saved Send."""
 
     saved: ClassVar[bool] = False
 
     def __init__(self, *, guard: bool = True) -> None:
         self.guard = guard
-        """True if two writers in one superstep are a conflict; else the last one wins."""
+        """True if two writers in one superstep are a conflict; otherwise the last one wins."""
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
         if self.guard and len(updates) > 1:
@@ -230,8 +230,8 @@ class Barrier(Channel):
 
 def _names(update: Any) -> list[str]:
     """Return the names in an update. Raises InvalidUpdateError unless it is a name or a collection of names."""
-    several = isinstance(update, Iterable) and not isinstance(update, str)
-    names = list(cast(Iterable[Any], update)) if several else [cast(Any, update)]
+    is_collection = isinstance(update, Iterable) and not isinstance(update, str)
+    names = list(cast(Iterable[Any], update)) if is_collection else [cast(Any, update)]
     if not all(isinstance(name, str) for name in names):
-        raise InvalidUpdateError(f"A barrier was given {update!r}. Give a name, or a collection of names.")
+        raise InvalidUpdateError(f"The update to a barrier is {update!r}. Write a name, or a collection of names.")
     return names

@@ -3,11 +3,11 @@
 Growth must stay cheap: a conversation gains a message in nearly every superstep, so nothing here may cost more per
 element than copying the list once. Three rules ensure that.
 
-- Coercion and ids happen in `prepare`, once per update, where the answer of a node is normalised. Ids given there
-  are a function of the task, so a replayed task gives the same, and are known to be new: no look-up.
-- The index from id to place is built when a foreign id first arrives, and handed on from list to list. The list
-  that gave it away builds another one if it is ever asked again (after a fork, say).
-- A batch of messages that are all new is a plain `extend`.
+- Messages are converted and get ids in `prepare`, once per update, when the result of a node is read. These ids are
+  derived from the task, so a replayed task gives the same ones. They are known to be new, so they need no look-up.
+- The index from id to position is built when a message with an id of its own first arrives, and then passed from list
+  to list. A list that has passed on its index builds another one if it needs it again, for example after a fork.
+- A batch of messages that are all new is appended by one `extend`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as
 class _Indexes:
     """The positions of ids in recently merged lists of messages.
 
-    They are stored beside the lists, so that these remain plain lists, which are copied in C. An index belongs to one
-    list; taking it removes it, and the next list extends it. Only a few are stored; others are rebuilt.
+    They are stored outside of the lists, so that these remain builtin lists, which are copied in C. An index belongs to
+    one list; taking it removes it, and the next list extends it. Only a few are stored; others are rebuilt.
     """
 
     def __init__(self, size: int) -> None:
@@ -52,18 +52,18 @@ class _Indexes:
 
 _indexes: Final = _Indexes(size=64)
 _DERIVED: Final = re.compile("[0-9a-f]{32}(-[0-9]+)+")
-"""An id that derives from a task: those given by `prepare`, and those of what a model has answered."""
+"""Matches ids that are derived from a task: those assigned by `prepare`, and those of messages of models."""
 
 
 class MessageBatch:
-    """Updates to a conversation, coerced and with ids: the result of `Messages.prepare`."""
+    """Updates to a conversation, converted and with ids: the result of `Messages.prepare`."""
 
     __slots__ = ("all_new", "items")
 
     def __init__(self, items: list[Message | RemoveMessage], *, all_new: bool) -> None:
         self.items = items
         self.all_new = all_new
-        """Every id was given just now, so none can be in the list yet."""
+        """True if all ids were assigned by `prepare`, so that none can be in the list yet."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MessageBatch) and self.items == other.items
@@ -76,7 +76,7 @@ class MessageBatch:
 
 
 class Messages(Channel):
-    """A conversation: messages are appended, replaced in place by id, or removed."""
+    """A conversation: messages are appended, replaced in position by id, or removed."""
 
     prepares: ClassVar[bool] = True
     keeps_update: ClassVar[bool] = False
@@ -96,7 +96,7 @@ class Messages(Channel):
         for position, item in enumerate(items):
             message = encodable_message(item) if type(item) is Message else as_message(item)
             if message.id is None:
-                if message is item:  # the caller's own
+                if message is item:  # it belongs to the node or caller
                     message = copied(message)
                 message.id = f"{task_id}-{position}"
             else:
@@ -127,22 +127,20 @@ class Messages(Channel):
 
 
 def without_own_ids(batch: MessageBatch, current: Any) -> list[Message | RemoveMessage]:
-    """Return the messages of a batch, those that are new to `current` without the ids that derive from their task.
+    """Return the messages of a batch without ids that were derived from the task; another task then assigns its own.
 
-    Prepared again for another task they get ids of that one. An id that the node chose stays, and so does one of a
-    message that the batch replaces.
+    Ids that the node has chosen stay, and so do those of messages in `current`, which the batch replaces.
     """
-    known = {message.id for message in current or ()} if not batch.all_new else frozenset[str]()
-    items: list[Message | RemoveMessage] = []
-    for item in batch.items:
-        if item.id not in known and (batch.all_new or _DERIVED.fullmatch(str(item.id))):
-            item = _without_id(item)
-        items.append(item)
-    return items
+    existing_ids = {message.id for message in current or ()} if not batch.all_new else frozenset[str]()
+
+    def has_derived_id(item: Message | RemoveMessage) -> bool:
+        return item.id not in existing_ids and (batch.all_new or bool(_DERIVED.fullmatch(str(item.id))))
+
+    return [_without_id(item) if has_derived_id(item) else item for item in batch.items]
 
 
 def _without_id(item: Any) -> Any:
-    """Return a message without its id, one of LangChain too; a removal as it is."""
+    """Return a message, of ours or of LangChain, without its id; a removal unchanged."""
     if type(item) is Message:
         item = copied(item)
         item.id = None
@@ -152,10 +150,10 @@ def _without_id(item: Any) -> Any:
 
 
 def add_messages(left: Any, right: Any) -> list[Message]:
-    """`left` with the messages of `right` appended, replaced by id, or removed. As an annotation: `Messages`.
+    """Return `left` with the messages of `right` appended, replaced by id, or removed. As an annotation: `Messages`.
 
-    Messages without an id get a random one. Raises InvalidUpdateError for what is no message, and for the removal
-    of a message that is not there.
+    Messages without an id get a random one. Raises InvalidUpdateError if an item is not a message, or if a message to
+    remove does not exist.
     """
     channel = Messages()
     start = channel.apply(MISSING, [channel.prepare(left, os.urandom(8).hex())])
@@ -163,7 +161,7 @@ def add_messages(left: Any, right: Any) -> list[Message]:
 
 
 def listed(update: Any) -> Sequence[Any]:
-    """Return the items of an update: a list, or a tuple that is not a (role, text) pair; else the update itself."""
+    """Return the items of a list, or of a tuple that is not a (role, text) pair; any other update as a single item."""
     if isinstance(update, list):
         return cast(list[Any], update)
     if update is None:
@@ -176,21 +174,21 @@ def listed(update: Any) -> Sequence[Any]:
 
 def _extend(new: list[Message], batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int] | None:
     if index is not None:
-        for place, message in enumerate(batch.items, len(new)):
-            index[cast(str, message.id)] = place
+        for position, message in enumerate(batch.items, len(new)):
+            index[cast(str, message.id)] = position
     new.extend(cast(list[Message], batch.items))
     return index
 
 
 def _merge(new: list[Message], batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int]:
-    """Take a batch with foreign ids into `new`; the index of what `new` then holds."""
+    """Merge a batch with ids of its own into `new`, and return the index of the result."""
     if index is None:
         index = _index(new)
     removed = False
     for message in batch.items:
         if type(message) is not RemoveMessage:
-            place = index.setdefault(cast(str, message.id), len(new))
-            new[place : place + 1] = [cast(Message, message)]
+            position = index.setdefault(cast(str, message.id), len(new))
+            new[position : position + 1] = [cast(Message, message)]
         elif message.id == REMOVE_ALL_MESSAGES:
             new.clear()
             index = {}
@@ -204,14 +202,14 @@ def _merge(new: list[Message], batch: MessageBatch, index: dict[str, int] | None
 
 
 def _blank(new: list[Message], index: dict[str, int], removed_id: str) -> None:
-    """Mark a message as removed; places stay as they are until the batch is through."""
-    place = index.pop(removed_id, None)
-    if place is None:
+    """Mark a message as removed; the positions of the others must not change before the end of the batch."""
+    position = index.pop(removed_id, None)
+    if position is None:
         raise InvalidUpdateError(
             f"There is no message {removed_id!r} to remove. " + suggestion(removed_id, index, noun="Messages")
         )
-    new[place] = MISSING
+    new[position] = MISSING
 
 
 def _index(messages: list[Message]) -> dict[str, int]:
-    return {cast(str, message.id): place for place, message in enumerate(messages)}
+    return {cast(str, message.id): position for position, message in enumerate(messages)}

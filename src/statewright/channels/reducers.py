@@ -1,4 +1,4 @@
-"""The reducers that have a name, and which channel an annotation means.
+"""Predefined reducers, and the channels that reducers in annotations stand for.
 
 `append` and `overwrite` can be called like any reducer; as annotations they stand for channels that do the same
 faster. `operator.add` on a list field stands for `Append` too.
@@ -19,12 +19,12 @@ from statewright.errors import InvalidSchema
 
 
 def append(current: Any, update: Any) -> list[Any]:
-    """`current` with the items of a list, or any other value as one item, added at its end."""
+    """Return `current` with the items of a list, or any other value as one item, added at its end."""
     return Append().apply(MISSING if current is None else current, [update])
 
 
 def overwrite(current: Any, update: Any) -> Any:
-    """`update`: the value is replaced."""
+    """Return `update`, which replaces the value."""
     return update
 
 
@@ -47,7 +47,7 @@ def is_reducer(candidate: object) -> bool:
 def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: str) -> Channel:
     """Return the channel of a field for a reducer.
 
-    `start` makes the field's first value. Raises InvalidSchema for a reducer without two positional parameters.
+    `start` returns the initial value. Raises InvalidSchema for a reducer that does not accept two positional arguments.
     """
     if isinstance(reducer, Channel):
         return reducer
@@ -57,9 +57,9 @@ def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: s
         return AnyValue()
     if reducer is add_messages:
         return Messages()
-    own = getattr(reducer, "channel", None)
-    if isinstance(own, Channel):  # it does what the reducer does, and stores less
-        return own
+    channel = getattr(reducer, "channel", None)
+    if isinstance(channel, Channel):  # it does the same as the reducer, and stores less
+        return channel
     if reducer is append:
         return Append(start=start if is_list else None)
     if reducer is operator.add and is_list:
@@ -78,7 +78,7 @@ def _instance(kind: type[Channel], field: str) -> Channel:
 def _check_parameters(reducer: Reducer, field: str) -> None:
     try:
         signature = inspect.signature(reducer)
-    except ValueError:  # builtins such as max carry no signature
+    except ValueError:  # builtins such as max have no signature
         return
     try:
         signature.bind(None, None)

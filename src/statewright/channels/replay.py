@@ -1,7 +1,8 @@
-"""Values rebuilt from the stored changes of checkpoints."""
+"""Values rebuilt from the changes that are stored in checkpoints."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -21,9 +22,9 @@ def changed(current: Any, change: Any) -> Any:
 
 
 def difference(before: Any, after: Any) -> Any:
-    """Return the change from one value of a field to another one, over any number of supersteps."""
+    """Return the stored form of a change from one value of a field to another, over any number of supersteps."""
     if type(before) is list and type(after) is list:
         old, new = cast("list[Any]", before), cast("list[Any]", after)
-        if len(new) >= len(old) and all(one is other for one, other in zip(old, new, strict=False)):
+        if len(new) >= len(old) and all(map(operator.is_, old, new)):
             return Added(new[len(old) :])
     return cast(Any, after)

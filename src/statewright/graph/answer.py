@@ -1,7 +1,7 @@
-"""Results of nodes as writes and targets, in one place.
+"""Conversion of the values that nodes return to writes and targets.
 
-A node may return None, an update, a Command, a Send, a message if the state consists of messages, or a list of those.
-Updates go through `state/update.py`; this module handles the rest.
+A node may return None, an update, a Command, a Send, a message if the state consists of messages, or a list of these.
+`state/update.py` converts updates; this module handles everything else.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from statewright.state import IdSource, UpdateReader, Writes
 
 
 class ParentCommand(BaseException):
-    """Carries Commands out of a subgraph to the calling task. It is not an error, so that nodes do not catch it.
+    """Carries Commands out of a subgraph to the calling task. A BaseException, so that nodes do not catch it.
 
-    A run that leaves its graph carries the Commands of all tasks of its last superstep, in task order.
+    If a run ends with it, it contains the Commands of all tasks of the last superstep, in task order.
     """
 
     def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
@@ -49,34 +49,37 @@ class Reported:
 
 
 class _Part:
-    """A member of a list of results, as a source of ids."""
+    """The source of ids for an element of a list of results: the id of the list, and the index."""
 
-    __slots__ = ("_position", "_whole")
+    __slots__ = ("_index", "_source")
 
-    def __init__(self, whole: IdSource, position: int) -> None:
-        self._whole = whole
-        self._position = position
+    def __init__(self, source: IdSource, index: int) -> None:
+        self._source = source
+        self._index = index
 
     @property
     def id(self) -> str:
-        return f"{self._whole.id}-{self._position}"
+        return f"{self._source.id}-{self._index}"
 
 
 def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> Answer:
-    """Return the writes and targets of a result. Raises InvalidUpdateError, or ParentCommand for another graph."""
+    """Return the writes and targets of a result.
+
+    Raises InvalidUpdateError, or ParentCommand if a Command is for the graph that called this one.
+    """
     if type(answer) is Command:
         return _from_command(cast("Command[Any]", answer), reader, node, ids)
     if type(answer) is Send:
         return Answer({}, [answer])
     if type(answer) is Reported:
-        return Answer(_joined(reader.read_fields(answer.update, node, ids), answer.written), None)
-    if isinstance(answer, list | tuple) and _is_several(cast(Sequence[Any], answer), reader):
+        return Answer(_join(reader.read_fields(answer.update, node, ids), answer.written), None)
+    if isinstance(answer, list | tuple) and _has_several_results(cast(Sequence[Any], answer), reader):
         return _from_list(cast(Iterable[Any], answer), reader, node, ids)
     return Answer(reader.read(answer, node, ids), None)
 
 
-def _joined(writes: Writes, written: Sequence[tuple[str, Any]]) -> Writes:
-    """Return writes followed by others: a dict if each channel is written once."""
+def _join(writes: Writes, written: Sequence[tuple[str, Any]]) -> Writes:
+    """Return `writes` followed by `written`: as a dict if each channel is written once, otherwise as pairs."""
     if not written:
         return writes
     pairs = [*(writes.items() if isinstance(writes, dict) else writes), *written]
@@ -89,12 +92,12 @@ def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: I
         raise ParentCommand(command)
     if command.resumes:
         raise InvalidUpdateError(
-            f"Node {node!r} answered Command(resume=...). Only the input of a run can answer questions; "
+            f"Node {node!r} returned Command(resume=...). Only the input of a run can answer questions; "
             f"return an update or a goto."
         )
     goto = command.goto
-    listed = isinstance(goto, list | tuple | set | frozenset)
-    targets = [_checked_target(target, node) for target in (cast(Iterable[object], goto) if listed else (goto,))]
+    goals = cast(Iterable[object], goto) if isinstance(goto, list | tuple | set | frozenset) else (goto,)
+    targets = [_checked_target(target, node) for target in goals]
     writes = {} if command.update is None else reader.read(command.update, node, ids)
     return Answer(writes, targets or None)
 
@@ -106,8 +109,8 @@ def _from_list(parts: Iterable[Any], reader: UpdateReader, node: str, ids: IdSou
     parts = list(parts)
     if any(_is_for_parent(part) for part in parts):
         raise ParentCommand(*filter(_is_for_parent, parts))
-    for position, part in enumerate(parts):
-        answer = read_answer(part, reader, node, _Part(ids, position))
+    for index, part in enumerate(parts):
+        answer = read_answer(part, reader, node, _Part(ids, index))
         writes.extend(answer.writes.items() if isinstance(answer.writes, dict) else answer.writes)
         if answer.targets is not None:
             targets = [*(targets or ()), *answer.targets]
@@ -118,8 +121,8 @@ def _is_for_parent(part: Any) -> bool:
     return type(part) is Command and cast("Command[Any]", part).graph is not None
 
 
-def _is_several(parts: Sequence[Any], reader: UpdateReader) -> bool:
-    """Return whether a list has several results, and is not one update: messages, a bare value, or pairs."""
+def _has_several_results(parts: Sequence[Any], reader: UpdateReader) -> bool:
+    """Return whether a list contains several results, rather than being one update: messages, one value, or pairs."""
     if any(type(part) is Command or type(part) is Send for part in parts):
         return True
     if reader.takes_lists:
@@ -129,9 +132,9 @@ def _is_several(parts: Sequence[Any], reader: UpdateReader) -> bool:
 
 def _checked_target(target: object, node: str) -> str | Send:
     if isinstance(target, str):
-        return target if type(target) is str else str.__str__(target)  # for example a member of an enumeration of names
+        return target if type(target) is str else str.__str__(target)  # a member of a StrEnum, for example
     if isinstance(target, Send):
         return target
     raise InvalidUpdateError(
-        f"Node {node!r} answered goto={target!r} of type {type(target).__name__}. Name a node, or give a Send."
+        f"Node {node!r} returned goto={target!r} of type {type(target).__name__}. Name a node, or pass a Send."
     )

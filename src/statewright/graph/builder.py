@@ -10,7 +10,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast, overload
 
 from statewright.clock import Duration
 from statewright.errors import InvalidGraph, InvalidSchema
@@ -21,8 +21,8 @@ from statewright.graph.functions.parameters import resolved_hints
 from statewright.graph.functions.runnable import as_action, as_path
 from statewright.graph.generics import ContextT, GraphParameters, InputT, OutputT, ResultT, StateT
 from statewright.graph.graph import Graph, Migration
-from statewright.graph.mapping import ITEM_SUFFIX, one_item, spread_and_collect
-from statewright.graph.node import Branch, Join, JoinEdge, Memory, Node, TagLimits
+from statewright.graph.mapping import ITEM_SUFFIX, item_function, send_and_collect
+from statewright.graph.node import Branch, JoinEdge, Node, TagLimits
 from statewright.graph.policy import (
     CachePolicy,
     CircuitBreaker,
@@ -89,7 +89,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def migration(
         self, *, from_version: str | None, to_version: str | None = None
     ) -> Callable[[Callable[[dict[str, Any]], Mapping[str, Any]]], Callable[[dict[str, Any]], Mapping[str, Any]]]:
-        """Register a function that migrates the state of threads that another version of the graph has saved.
+        """Register a function that migrates the state of threads that were saved by another version of the graph.
 
         The function receives the saved state as a dict that it may change, and returns the state of `to_version`, by
         default the version of the graph. Migrations are chained. For renamed nodes use `aliases` of the nodes.
@@ -122,44 +122,17 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self, node: str, description: str, action: NodeFunction[StateT], /, **options: Unpack[NodeOptions]
     ) -> Self: ...
     def add_node(
-        self,
-        node: Any,
-        action: Any = None,
-        described: Any = None,
-        /,
-        *,
-        defer: bool = False,
-        join: Join | None = None,
-        input_schema: Any = None,
-        destinations: Sequence[str] | Mapping[str, str] | None = None,
-        on: Sequence[str] = (),
-        inline: bool = False,
-        error_handler: Callable[..., Any] | None = None,
-        retry_policy: RetryPolicy | Sequence[RetryPolicy] | None = None,
-        timeout: TimeoutPolicy | Duration | None = None,
-        cache_policy: CachePolicy | None = None,
-        max_concurrency: int | None = None,
-        rate_limit: RateLimit | None = None,
-        circuit_breaker: CircuitBreaker | None = None,
-        reads: Sequence[str] | None = None,
-        writes: Sequence[str] | None = None,
-        aliases: Sequence[str] = (),
-        resources: Mapping[str, float] | None = None,
-        memory: Memory = "call",
-        description: str | None = None,
-        tags: Sequence[str] = (),
-        version: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        self, node: Any, action: Any = None, described_action: Any = None, /, *, defer: bool = False, **options: Any
     ) -> Self:
         """Add a node: `add_node(fn)`, `add_node(name, fn)` or `add_node(name, description, fn)`.
 
-        Instead of a function it may be a compiled graph, or a Runnable: an object with `invoke` and `ainvoke`.
-        `destinations` declares the targets of its Commands and Sends; others are refused then. `defer=True` is
-        `join="idle"`. `on` lists channels whose change makes the node due. A number or timedelta as `timeout` limits
-        the duration of an attempt. See `Node` for the rest.
+        Instead of a function it may be a compiled graph, or a Runnable: an object with `invoke` and `ainvoke`. The
+        options are the fields of `Node`. `destinations` declares the targets of its Commands and Sends; others are
+        refused then. `on` lists channels whose change makes the node due. `defer=True` is `join="idle"`. A number or
+        timedelta as `timeout` limits the duration of an attempt.
         """
         if isinstance(action, str):
-            description, action = action, described
+            options["description"], action = action, described_action
         node, action = node if isinstance(node, str) else as_action(node), as_action(action)
         name, action = (node, action) if isinstance(node, str) else (_name_of(node), node)
         if name in self.nodes:
@@ -168,37 +141,18 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if not callable(action) and not is_subgraph(action):
             self.problems.append(f"Node {name!r} has no function, but {action!r}. Pass add_node(name, function).")
             action = _nothing
-        if defer and join not in (None, "idle"):
-            self.problems.append(
-                f"Node {name!r}: defer=True means join='idle', but join is {join!r}. Remove one of them."
-            )
-        declared, undeclared = declared_destinations(action, destinations)
-        self.nodes[name] = Node(
-            name=name,
-            action=action,
-            join="idle" if defer else join or "any",
-            input_schema=input_schema if input_schema is not None else input_schema_of(action),
-            destinations=declared,
-            undeclared=undeclared,
-            on=tuple(on),
-            inline=inline,
-            error_handler=error_handler,
-            retry_policy=as_retries(retry_policy),
-            timeout=as_timeout(timeout),
-            cache_policy=cache_policy,
-            max_concurrency=max_concurrency,
-            rate_limit=rate_limit,
-            circuit_breaker=circuit_breaker,
-            reads=tuple(reads) if reads is not None else None,
-            writes=tuple(writes) if writes is not None else None,
-            aliases=tuple(aliases),
-            resources=dict(resources or {}),
-            memory=memory,
-            description=description,
-            tags=tuple(tags),
-            version=version,
-            metadata=dict(metadata or {}),
-        )
+        if defer:
+            join = options.pop("join", None)
+            if join not in (None, "idle"):
+                self.problems.append(
+                    f"Node {name!r}: defer=True means join='idle', but join is {join!r}. Remove one of them."
+                )
+            options["join"] = "idle"
+        destinations, undeclared = declared_destinations(action, options.pop("destinations", None))
+        if options.get("input_schema") is None:
+            options["input_schema"] = input_schema_of(action)
+        fields = {key: _NODE_FORMS.get(key, _same)(value) for key, value in options.items() if value is not None}
+        self.nodes[name] = Node(name=name, action=action, destinations=destinations, undeclared=undeclared, **fields)
         return self
 
     def set_node_defaults(
@@ -253,7 +207,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def add_map(
         self, node: Any, function: Any = None, /, *, over: str, into: str, **options: Unpack[MapOptions]
     ) -> Self:
-        """Add a node that runs once for each item of the field `over`, and gathers the results in the field `into`.
+        """Add a node that calls a function for each item of the field `over`, and writes the results to `into`.
 
         The function is called with an item, and returns any value. Results are in the order of the items. Edges lead
         to and from the node as usual; `options` are those of `add_node` and apply to each item. Items are handled by a
@@ -264,12 +218,12 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if not callable(action) and not is_subgraph(action):
             self.problems.append(f"The map {name!r} has no function. Pass add_map(name, function, over=..., into=...).")
             return self
-        item = name + ITEM_SUFFIX
-        self.add_node(name, spread_and_collect(name, over, into), destinations=[item], reads=[over], writes=[into])
-        return self.add_node(item, one_item(name, action), destinations=[name], **options)
+        item_node = name + ITEM_SUFFIX
+        self.add_node(name, send_and_collect(name, over, into), destinations=[item_node], reads=[over], writes=[into])
+        return self.add_node(item_node, item_function(name, action), destinations=[name], **options)
 
     def add_edge(self, start: str | Sequence[str], end: str) -> Self:
-        """Let `end` follow `start`; with a list of starts, let it run once when all of them have arrived."""
+        """Let `end` follow `start`. With a list of starts it runs once, when all of them have run."""
         if isinstance(start, str):
             self.edges.setdefault(start, {})[end] = None
         elif len(set(start)) > 1:
@@ -307,8 +261,9 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if isinstance(path_map, Mapping):
             targets: Mapping[Any, str] | None = dict(path_map)
         else:
-            listed = (path_map,) if isinstance(path_map, str) else path_map
-            names = listed if listed is not None else literal_names(resolved_hints(path).get("return"))
+            names = (path_map,) if isinstance(path_map, str) else path_map
+            if names is None:
+                names = literal_names(resolved_hints(path).get("return"))
             targets = {name: name for name in names} if names is not None else None
         self.branches.setdefault(source, []).append(Branch(source, path, targets))
         return self
@@ -364,8 +319,8 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Graph:
         """Return the graph as data. `entered` are nodes that need no edge, like the node of a budget.
 
-        Raises InvalidGraph with all problems, `also` included. With `strict=False` problems of shape are warnings, and
-        edges to unknown nodes are left out.
+        Raises InvalidGraph with all problems, including those in `also`. With `strict=False` problems of shape are
+        warnings, and edges to unknown nodes are left out.
         """
         title = name or self.name or "Graph"
         unreadable: list[InvalidSchema] = []
@@ -432,3 +387,16 @@ def _name_of(action: object) -> str:
 
 def _nothing(state: Any) -> None:
     """Stand in for a node without a function, so that further problems are found."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_NODE_FORMS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("on", "reads", "writes", "aliases", "tags"), tuple),
+    **dict.fromkeys(("resources", "metadata"), dict),
+    "retry_policy": as_retries,
+    "timeout": as_timeout,
+}
+"""The conversions of options of `add_node` to fields of `Node`."""

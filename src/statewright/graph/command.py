@@ -1,4 +1,4 @@
-"""Return values of nodes besides updates, and the names START and END, which are not nodes."""
+"""Return values of nodes besides updates, and the targets START, END and STOP, which are not nodes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from statewright.graph.policy import Timeout, TimeoutPolicy, as_timeout
 START: Final = "__start__"
 """The beginning of a run: its successors are the entry nodes, and its result is the input."""
 END: Final = "__end__"
-"""As a target: this path ends. Other paths go on."""
+"""As a target: this path ends. Other paths continue."""
 STOP: Final = "__stop__"
-"""As a `goto`: the run ends after this superstep. What was due or waiting is cleared, updates are kept."""
+"""As a `goto`: the run ends after this superstep. Due and deferred tasks are discarded, updates are kept."""
 
 RESERVED: Final = frozenset({START, END, STOP})
 
@@ -22,9 +22,8 @@ RESERVED: Final = frozenset({START, END, STOP})
 class Send:
     """Start a node in the next superstep with its own input, as a task of its own.
 
-    With `gather=True` it is held until nothing that runs or waits can still reach the node; then all gathered
-    Sends to it become one task, whose input is the list of their arguments. A `timeout` is for this task alone, and
-    stands instead of that of its node.
+    With `gather=True` it is deferred until no due or deferred task can still reach the node; then all gathered Sends to
+    it become one task, whose input is the list of their arguments. A `timeout` replaces that of the node for this task.
     """
 
     __slots__ = ("arg", "gather", "node", "timeout")
@@ -52,21 +51,22 @@ class Send:
     __hash__ = None  # pyright: ignore  # its argument may be unhashable
 
 
-def _made_send(parts: list[Any]) -> Send:
-    given: tuple[Any, ...] = (*parts, None, None)
-    node, arg, gather, timeout = given[:4]
+def _load_send(fields: list[Any]) -> Send:
+    """Restore a Send. `gather` and `timeout` are saved only if they are set."""
+    padded: tuple[Any, ...] = (*fields, None, None)
+    node, arg, gather, timeout = padded[:4]
     limit = TimeoutPolicy(run_timeout=timeout[0], idle_timeout=timeout[1], refresh_on=timeout[2]) if timeout else None
     return Send(node, arg, gather=bool(gather), timeout=limit)
 
 
-def _plain_send(send: Send) -> list[Any]:
+def _dump_send(send: Send) -> list[Any]:
     limit = send.timeout
     if limit is None:
         return [send.node, send.arg, True] if send.gather else [send.node, send.arg]
     return [send.node, send.arg, send.gather, [limit.run_timeout, limit.idle_timeout, limit.refresh_on]]
 
 
-stored_as(50, Send, _plain_send, _made_send)
+stored_as(50, Send, _dump_send, _load_send)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeParameter  # slow to import; see generics.py
@@ -77,9 +77,9 @@ else:
 
 
 class Command(Generic[Target]):
-    """An update and a jump in one answer; as the input of a run, answers to its open questions.
+    """An update and a jump in one result; as the input of a run, answers to its open questions.
 
-    `goto` replaces the node's own edges. The hint `Command[Literal["a", "b"]]` on a node declares where it goes.
+    `goto` replaces the edges of the node. The return hint `Command[Literal["a", "b"]]` declares its targets.
     """
 
     __slots__ = ("__orig_class__", "goto", "graph", "resume", "update")
@@ -113,9 +113,9 @@ class Command(Generic[Target]):
         return (goto,) if isinstance(goto, str | Send) else goto
 
     def __repr__(self) -> str:
-        parts = {"update": self.update, "goto": self.goto, "graph": self.graph}
-        shown = [f"{name}={value!r}" for name, value in parts.items() if value not in (None, ())]
-        return f"Command({', '.join(shown + ([f'resume={self.resume!r}'] if self.resumes else []))})"
+        fields = {"update": self.update, "goto": self.goto, "graph": self.graph}
+        arguments = [f"{name}={value!r}" for name, value in fields.items() if value not in (None, ())]
+        return f"Command({', '.join(arguments + ([f'resume={self.resume!r}'] if self.resumes else []))})"
 
 
 class ToParent:
@@ -130,19 +130,19 @@ class ToParent:
         return f"ToParent({self.command!r})"
 
     def __eq__(self, other: object) -> bool:
-        return _plain_for_parent(self) == _plain_for_parent(other) if isinstance(other, ToParent) else NotImplemented
+        return _dump_for_parent(self) == _dump_for_parent(other) if isinstance(other, ToParent) else NotImplemented
 
     __hash__ = None  # pyright: ignore  # an update may be unhashable
 
 
-def _plain_for_parent(target: ToParent) -> list[Any]:
+def _dump_for_parent(target: ToParent) -> list[Any]:
     command = target.command
     return [command.update, list(command.targets), command.graph]
 
 
-def _made_for_parent(parts: list[Any]) -> ToParent:
-    update, goto, graph = parts
+def _load_for_parent(fields: list[Any]) -> ToParent:
+    update, goto, graph = fields
     return ToParent(Command(update=update, goto=goto, graph=graph))
 
 
-stored_as(58, ToParent, _plain_for_parent, _made_for_parent)
+stored_as(58, ToParent, _dump_for_parent, _load_for_parent)

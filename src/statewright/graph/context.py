@@ -1,4 +1,4 @@
-"""Objects that a node may ask for besides the state. The types are here; `runtime/` fills them."""
+"""Objects that can be injected into nodes besides the state. The types are here; `runtime/` implements them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ else:
 P = ParamSpec("P")
 R = TypeVar("R")
 StreamWriter = Callable[[Any], None]
-"""Sends one value to readers of the stream mode `custom`; does nothing where there are none."""
+"""Sends one value to readers of the stream mode `custom`; does nothing if there are none."""
 
 
 class ExecutionInfo:
@@ -51,14 +51,14 @@ class ExecutionInfo:
         self.task_id = task_id
         self.attempt = attempt
         self.workspace = workspace
-        """To which the thread belongs. What is kept by thread outside of it needs both in its key."""
+        """The workspace of the thread. Data that nodes store by thread elsewhere needs both in its key."""
 
     def __repr__(self) -> str:
         return f"ExecutionInfo({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
 
 class Host(Protocol):
-    """Fills a `Runtime`: see there."""
+    """The implementation behind a `Runtime`; see there for each member."""
 
     @property
     def context(self) -> Any: ...
@@ -95,7 +95,7 @@ class Host(Protocol):
 
 
 class RunStarter(Protocol):
-    """Starts child runs: a service, if one keeps the run."""
+    """The port for starting child runs; a service implements it."""
 
     def start(
         self,
@@ -107,9 +107,9 @@ class RunStarter(Protocol):
         awaited: bool,
         options: Mapping[str, Any],
     ) -> None:
-        """Start a run in the transaction that saves the first result of `work`: task ids, the innermost first.
+        """Start a run in the transaction that saves the first result of one of `work`, task ids from the inside out.
 
-        If the run exists, none is started; if it is `awaited`, its outcome is signalled again.
+        If the run exists, it is not started again; if it is `awaited`, its outcome is signalled again.
         """
         ...
 
@@ -121,7 +121,7 @@ class RunStarter(Protocol):
 class Runtime(Generic[Ctx]):
     """The services of the runtime for one execution of a node.
 
-    Ask for it with a parameter named `runtime`, or annotated `Runtime[YourContext]`.
+    It is injected into a parameter named `runtime`, or annotated `Runtime[YourContext]`.
     """
 
     __slots__ = ("__orig_class__", "_host")
@@ -131,7 +131,7 @@ class Runtime(Generic[Ctx]):
 
     @property
     def context(self) -> Ctx:
-        """The caller's dependencies, as given to `invoke(context=...)`; never saved."""
+        """The caller's dependencies, as passed to `invoke(context=...)`; never saved."""
         return self._host.context
 
     @property
@@ -141,22 +141,22 @@ class Runtime(Generic[Ctx]):
 
     @property
     def stream_writer(self) -> StreamWriter:
-        """Sends a value to readers of the stream mode `custom`."""
+        """A function that sends a value to readers of the stream mode `custom`."""
         return self._host.stream_writer
 
     @property
     def execution_info(self) -> ExecutionInfo:
-        """Identify this execution; computed on access."""
+        """The ids of this execution; computed on access."""
         return self._host.execution_info
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt at this task, also after a crash: give it to services that know such keys."""
+        """A key that is equal for all attempts at this task, even after a crash; pass it to idempotent services."""
         return self._host.execution_info.task_id
 
     @property
     def control(self) -> Any:
-        """The `RunControl` of the run, by which it can be asked to stop; None if the caller gave none."""
+        """The `RunControl` of the run, by which it can be asked to stop; None if the caller passed none."""
         return self._host.control
 
     @property
@@ -180,12 +180,12 @@ class Runtime(Generic[Ctx]):
 
     @property
     def previous(self) -> Any:
-        """In an entrypoint: what its last run on the thread saved."""
+        """In an entrypoint: the value that its last run on the thread has saved."""
         return self._host.previous
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """All channels as they were when the superstep began, read-only: for nodes with an input from a Send."""
+        """All channels as they were when the superstep began, read-only; useful in nodes whose input is from a Send."""
         return self._host.state
 
     def heartbeat(self) -> None:
@@ -193,18 +193,18 @@ class Runtime(Generic[Ctx]):
         self._host.heartbeat()
 
     def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return `function(*args, **kwargs)`, called once however often the node is executed again.
+        """Return `function(*args, **kwargs)`; a later execution of the node returns the saved result instead.
 
-        The result is in the journal of the thread before this returns, so it must be a value that can be saved. Of a
-        coroutine function the result is to be awaited. Calls of one name in one task are told apart by their order, and
-        what the function does itself is counted apart. Raises NonDeterminismError if the arguments differ from those of
-        the call that was done, InvalidUpdateError in a conditional edge of START, where nothing is saved yet. What the
-        function raises is raised: the call is not done, and the next one with the same arguments takes its place.
+        The result is saved in the journal of the thread before this returns, so it must be a value that can be saved.
+        For a coroutine function it must be awaited. Calls with the same name in one task are identified by their order;
+        steps inside the function are numbered separately. Errors of the function are raised and not saved: the next
+        call with the same arguments is executed. Raises NonDeterminismError if the arguments differ from those of the
+        saved call, and InvalidUpdateError in a conditional edge of START, where nothing is saved yet.
         """
         return self._host.step(name, function, args, kwargs)
 
     def spend(self, *, tokens: int = 0, cost: float = 0.0) -> None:
-        """Count what was used up against the Budget of the call."""
+        """Count tokens and cost against the Budget of the call."""
         self._host.spend(tokens, cost)
 
     def push_message(self, message: Any) -> None:
@@ -217,7 +217,7 @@ class Runtime(Generic[Ctx]):
         return self._host.remaining_steps
 
     def check_saveable(self, value: Any) -> None:
-        """Raise SerdeError if the run is saved and this value could not be: before it does harm in an update."""
+        """Raise SerdeError if the run is saved and this value cannot be. Without this, the commit would fail later."""
         self._host.check_saveable(value)
 
     @property
@@ -231,9 +231,9 @@ class Runtime(Generic[Ctx]):
         return self._host.is_recorded
 
     def asked(self, key: str) -> Interrupt | None:
-        """Return the question that this task asked under a key in an earlier execution; None if there is none.
+        """Return the question that this task has asked under a key in an earlier execution; None if there is none.
 
-        A node whose work ends in a question can keep in the question's value what it must not do again.
+        A node whose work ends in a question can store in the value of the question what it must not do again.
         """
         return self._host.asked(key)
 
@@ -246,26 +246,26 @@ class Runtime(Generic[Ctx]):
         key: str | None = None,
         **options: Any,
     ) -> Any:
-        """Start a run of another graph, which the service that keeps this run serves under a name.
+        """Start a child run of another graph of the service that executes this run, by the name of the graph.
 
-        With `wait` this run waits for its end, holding nothing meanwhile, and the call returns its output; the node is
-        executed again from its first line then, as with `interrupt()`. Else the id of the run is returned at once. The
-        run starts once, however often the node is executed, when the work that has called this is saved: a step, a
-        `@task`, a node of a subgraph, or the node itself. If an attempt fails, what it has started begins with the
-        attempt that succeeds. Cancelling this run cancels it.
+        With `wait` this run is suspended until the child has ended, and the call returns its output; the node is then
+        executed again from its first line, as with `interrupt()`. Otherwise the id of the child is returned at once.
+        The child starts once, however often the node is executed: when the calling work (a step, a `@task`, a node of a
+        subgraph, or the node itself) is saved. So after a failed attempt it starts with the attempt that succeeds.
+        Cancelling this run cancels the child.
 
-        `key` tells runs apart where their order may change; `options` are those of a start: `thread_id`, `timeout`,
-        `tags`, `metadata`, `concurrency_key`, `concurrency_limit`, `settings`. Raises ChildRunFailed if the run fails
-        or is cancelled, NotFound for a graph there is not, InvalidConfig where no service keeps the run,
-        NonDeterminismError if an earlier execution of the node started the run with a different graph or input,
+        `key` identifies the child where the order of calls may change; `options` are those of a start: `thread_id`,
+        `timeout`, `tags`, `metadata`, `concurrency_key`, `concurrency_limit`, `settings`. Raises ChildRunFailed if the
+        child fails or is cancelled, NotFound for an unknown graph, InvalidConfig if no service executes this run,
+        NonDeterminismError if an earlier execution of the node started the child with a different graph or input, and
         RunCancelled if the calling attempt was cancelled or timed out.
         """
         return self._host.start_run(graph, input, wait=wait, key=key, options=options)
 
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
-        """Add an event to the log of the run, told to instruments at once.
+        """Add an event to the log of the run, and emit it to instruments at once.
 
-        It is saved with the superstep, or before, with the next result of the task that goes into the journal.
+        It is saved with the next journal entry of the task, or with the superstep.
         """
         self._host.record(kind, data)
 
@@ -284,17 +284,17 @@ class NodeError:
         return f"NodeError(node={self.node!r}, error={self.error!r})"
 
 
-stored_as(51, NodeError, lambda told: [told.node, told.error, told.input], lambda parts: NodeError(*parts))
+stored_as(51, NodeError, lambda value: [value.node, value.error, value.input], lambda fields: NodeError(*fields))
 
 
 def is_subgraph(action: object) -> TypeGuard[SubgraphLike]:
-    """True if a node's action is a compiled graph. Functions are checked first: that is 30 times faster."""
+    """Return True if a node's action is a compiled graph. Functions are checked first, which is 30 times as fast."""
     return type(action) is not FunctionType and isinstance(action, SubgraphLike)
 
 
 @runtime_checkable
 class SubgraphLike(Protocol):
-    """A compiled graph, as far as a graph that holds it as a node needs to know."""
+    """The part of a compiled graph that a graph with it as a node needs."""
 
     @property
     def graph(self) -> Any:

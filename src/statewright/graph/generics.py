@@ -4,8 +4,8 @@ A graph has five parameters. `StateT` is the state, `ContextT` the caller's depe
 `OutputT` the value of a call with `version="v2"`, and `ResultT` the result of other calls: a dict of fields, or the
 value itself if the state has no fields. Parameters that an annotation leaves out are Any.
 
-The input of a node is not compared with the state, because a node may have a schema of its own, and a Send may carry
-anything. Return values are checked.
+Type checkers do not compare the input of a node with the state, because a node may have a schema of its own, and a Send
+may carry any value. They check return values.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     """The path of a conditional edge of a graph with the state `BareT`."""
 
     class MapOptions(TypedDict, total=False):
-        """The keywords of `add_map` for the node of an item; see `Node`."""
+        """The options of `add_map` for the node that handles an item; see `Node`."""
 
         defer: bool
         join: Join | None
@@ -98,12 +98,12 @@ if TYPE_CHECKING:
         metadata: Mapping[str, Any] | None
 
     class NodeOptions(MapOptions, total=False):
-        """The keywords of `add_node`."""
+        """The options of `add_node`."""
 
         destinations: Sequence[str] | Mapping[str, str] | None
 
     class BuilderOptions(TypedDict, total=False):
-        """The keywords of a builder that do not concern types."""
+        """The options of a builder that do not concern types."""
 
         name: str | None
         version: str | None

@@ -70,7 +70,7 @@ class Graph:
 
     @cached_property
     def ways(self) -> dict[str, frozenset[str]]:
-        """The successors of each node and START by declared edges and destinations."""
+        """The successors of each node and START by declared edges and destinations; all nodes if undeclared."""
         return {source: frozenset(self._targets(source)) for source in (START, *self.nodes)}
 
     @cached_property
@@ -98,7 +98,7 @@ class Graph:
 
     def _targets(self, source: str) -> Iterable[str]:
         node = self.nodes.get(source)
-        named = [
+        targets = [
             *self.edges.get(source, ()),
             *(join.end for join in self.joins_by_start.get(source, ())),
             *((node.destinations or ()) if node else ()),
@@ -106,7 +106,7 @@ class Graph:
         for branch in self.branches.get(source, ()):
             if branch.targets is None:
                 return self.nodes
-            named.extend(branch.targets.values())
+            targets.extend(branch.targets.values())
         if node is not None and node.undeclared:
             return self.nodes
-        return (name for name in named if name in self.nodes)
+        return (target for target in targets if target in self.nodes)

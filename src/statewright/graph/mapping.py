@@ -1,6 +1,6 @@
 """Maps over lists: fan-out and gather by two nodes.
 
-The node that the user declares is called twice. With the state it sends each item to the second node; with the
+The node that the user adds is executed twice: with the state it sends each item to the second node, and with the
 gathered results it writes them and follows its edges.
 """
 
@@ -20,29 +20,28 @@ ITEM_SUFFIX = ".item"
 """Suffix of the node that handles one item."""
 
 
-class Place(NamedTuple):
+class Indexed(NamedTuple):
     """An item or its result, with its position in the list."""
 
     position: int
     value: Any
 
 
-stored_as(52, Place, list, lambda parts: Place(*parts))
+stored_as(52, Indexed, list, lambda fields: Indexed(*fields))
 
 
-def spread_and_collect(name: str, over: str, into: str) -> Callable[[Any], Any]:
-    """Return the function of the node that the user declares."""
+def send_and_collect(name: str, over: str, into: str) -> Callable[[Any], Any]:
+    """Return the function of the node that the user adds."""
 
     def collect(state: Any) -> Any:
-        if isinstance(state, list) and all(isinstance(item, Place) for item in cast(list[object], state)):
-            return {into: [entry.value for entry in sorted(cast(list[Place], state))]}
+        if isinstance(state, list) and all(isinstance(item, Indexed) for item in cast(list[object], state)):
+            return {into: [result.value for result in sorted(cast(list[Indexed], state))]}
         items = _items(state, name, over)
         if not items:
             return {into: []}
-        each: Command[Any] = Command(
-            goto=[Send(name + ITEM_SUFFIX, Place(position, item)) for position, item in enumerate(items)]
-        )
-        return each
+        sends = [Send(name + ITEM_SUFFIX, Indexed(position, item)) for position, item in enumerate(items)]
+        command: Command[Any] = Command(goto=sends)
+        return command
 
     return collect
 
@@ -56,30 +55,30 @@ def _items(state: Any, name: str, over: str) -> Sequence[Any]:
     return list(items)
 
 
-def one_item(name: str, action: Callable[..., Any] | SubgraphLike) -> Callable[..., Any]:
+def item_function(name: str, action: Callable[..., Any] | SubgraphLike) -> Callable[..., Any]:
     """Return the function of the node that handles one item and sends the result to be gathered."""
     if is_subgraph(action):
         return _subgraph_item(name, action)
     function = cast(Callable[..., Any], action)
 
     @wraps(function)
-    async def wait_for(entry: Place, **injected: Any) -> Send:
-        return Send(name, Place(entry.position, await function(entry.value, **injected)), gather=True)
+    async def acall(item: Indexed, **injected: Any) -> Send:
+        return Send(name, Indexed(item.position, await function(item.value, **injected)), gather=True)
 
     @wraps(function)
-    def call(entry: Place, **injected: Any) -> Send:
-        return Send(name, Place(entry.position, function(entry.value, **injected)), gather=True)
+    def call(item: Indexed, **injected: Any) -> Send:
+        return Send(name, Indexed(item.position, function(item.value, **injected)), gather=True)
 
-    wrapper = wait_for if is_coroutine_function(function) else call
-    injected = read_parameters(function).asked
+    wrapper = acall if is_coroutine_function(function) else call
     hints = resolved_hints(function)
-    # Item and result are neither state nor update, so only the hints of injected parameters are copied.
-    wrapper.__annotations__ = {parameter: hints[parameter] for parameter, _ in injected if parameter in hints}
+    # The item is not a state and the result not an update, so only the hints of injected parameters are copied.
+    injected = [name for name, _ in read_parameters(function).asked]
+    wrapper.__annotations__ = {parameter: hints[parameter] for parameter in injected if parameter in hints}
     return wrapper
 
 
 def _subgraph_item(name: str, action: Any) -> Callable[..., Any]:
-    async def run(entry: Place) -> Send:
-        return Send(name, Place(entry.position, await action.ainvoke(entry.value)), gather=True)
+    async def run(item: Indexed) -> Send:
+        return Send(name, Indexed(item.position, await action.ainvoke(item.value)), gather=True)
 
     return run

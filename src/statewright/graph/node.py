@@ -12,14 +12,14 @@ from statewright.graph.context import SubgraphLike, is_subgraph
 from statewright.graph.policy import CachePolicy, CircuitBreaker, RateLimit, RetryPolicy, TimeoutPolicy
 
 Join = Literal["any", "idle", "reachable"]
-"""The time at which a due node starts: at once; when nothing else is due; when nothing can still reach it."""
+"""When a due node starts: at once, when nothing else is due, or when no other due node can reach it."""
 Memory = Literal["call", "thread", "none"]
-"""The memory of a subgraph: for one call by its parent's task, for the thread, or none."""
+"""The period for which a subgraph keeps its state: one call by a task, the thread, or not at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """One unit of work."""
+    """One unit of work: a function or a subgraph, with its options."""
 
     name: str
     action: Callable[..., Any] | SubgraphLike
@@ -27,7 +27,7 @@ class Node:
     input_schema: Any = None
     """The schema of the node's input, if it differs from the graph's state."""
     destinations: tuple[str, ...] | None = None
-    """The declared targets of its Commands and Sends; None if it declares none and may go anywhere."""
+    """The declared targets of its Commands and Sends; None if it declares none."""
     undeclared: bool = False
     """True if it may reach every node: it may return Commands, and does not declare their targets."""
     on: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Node:
     inline: bool = False
     """True if an async run calls this plain function on the thread of the event loop."""
     error_handler: Callable[..., Any] | None = None
-    """Called with the failed input and the error when all attempts have failed; its answer stands for the node's."""
+    """Called with a NodeError when all attempts have failed; its result replaces that of the node."""
     retry_policy: tuple[RetryPolicy, ...] = ()
     """Retry policies; the first that matches an error decides whether, and when, the node is retried."""
     timeout: TimeoutPolicy | None = None
@@ -49,14 +49,14 @@ class Node:
     writes: tuple[str, ...] | None = None
     """The fields that the node may write; by default any."""
     aliases: tuple[str, ...] = ()
-    """Former names, under which older checkpoints may know the node."""
+    """Former names of the node, which older checkpoints may contain."""
     resources: Mapping[str, float] = field(default_factory=dict[str, float])
     """Resources that an executor should reserve for a task: `{"cpu": 2, "gpu": 1}`."""
     memory: Memory = "call"
     description: str | None = None
     tags: tuple[str, ...] = ()
     version: str | None = None
-    """Of the node's code, for cache keys and records."""
+    """The version of the node's code, for cache keys and records."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -75,7 +75,7 @@ class TagLimits:
 
 @dataclass(frozen=True, slots=True)
 class JoinEdge:
-    """`end` is due once when all of `starts` have arrived in this run."""
+    """An edge by which `end` becomes due once all of `starts` have run."""
 
     starts: tuple[str, ...]
     end: str
@@ -111,7 +111,7 @@ class Branch:
         return getattr(self.path, "__name__", type(self.path).__name__)
 
     def restricted_to(self, names: Container[str]) -> Branch:
-        """Return the branch with its targets among the names."""
+        """Return the branch without targets that are not among the names."""
         if self.targets is None:
             return self
         return Branch(self.source, self.path, {key: name for key, name in self.targets.items() if name in names})

@@ -31,7 +31,10 @@ def reachability(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> di
 
 
 def components(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> list[list[str]]:
-    """Return the strongly connected components, each after those that it reaches. No recursion: chains may be long."""
+    """Return the strongly connected components, each after those that it reaches.
+
+    Iterative, since the depth of a recursion would be that of the graph.
+    """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -2,12 +2,12 @@
 
 A problem is *fatal* if a part cannot work at all, e.g. a node whose parameters cannot be injected. A problem of *shape*
 concerns the connections of parts, e.g. an edge to an unknown node; `strict=False` turns these into warnings, because
-programs written for looser libraries contain some. Each check is a generator of sentences over the frozen graph, so
-checks are independent and their order is that of the report. Unreachable nodes are an exception: they usually follow
-from a misspelt name, so they are reported only if nothing else is wrong.
+programs written for less strict libraries contain some. Each check is a generator of sentences over the frozen graph,
+so checks are independent, and they are reported in the order in which they run. Unreachable nodes are an exception:
+they usually follow from a misspelt name, so they are reported only if there is no other problem of shape.
 
-A check may not reject a graph that could work. Targets of a Command are unknown without a hint or `destinations`, so a
-node without declared targets counts as leading anywhere (`_successors`).
+A check must not reject a graph that could work. The targets of a Command are unknown without a hint or `destinations`,
+so a node without declared targets may lead anywhere (`_successors`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,10 @@ from statewright.errors import nearest
 from statewright.graph.command import END, RESERVED, START, STOP
 from statewright.graph.context import SubgraphLike
 from statewright.graph.functions.hints import declared_by_hint, may_go_anywhere, return_hint
-from statewright.graph.functions.parameters import ASKABLE, is_coroutine_function, read_parameters
+from statewright.graph.functions.parameters import INJECTABLE, is_coroutine_function, read_parameters
 from statewright.graph.graph import Graph
 from statewright.graph.node import Branch, Join, Memory, Node
-from statewright.graph.policy import (
-    CachePolicy,
-    CircuitBreaker,
-    RateLimit,
-    RetryPolicy,
-    TimeoutPolicy,
-    is_policy_of,
-)
+from statewright.graph.policy import CachePolicy, CircuitBreaker, RateLimit, RetryPolicy, TimeoutPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ def find_problems(
         *_interrupt_problems(graph, interrupts),
         *_entered_problems(graph, entered),
         *_entry_problems(graph),
-        *_certain_conflicts(graph),
+        *_conflict_problems(graph),
     ]
     return Problems(tuple(fatal), tuple(shape or _unreachable(graph, entered)))
 
@@ -104,25 +97,25 @@ def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
 
 def _policy_problems(node: Node) -> Iterator[str]:
     """Yield the problems of single policies of a node, and of their combinations."""
-    if not any(map(node.__getattribute__, _CHECKED)):
+    if not any(getattr(node, option) for option in _CHECKED):
         return
-    who = f"Node {node.name!r}"
+    name = f"Node {node.name!r}"
     for option, kind in _POLICIES.items():
         value: object = getattr(node, option)
         for policy in cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,):
-            if policy is not None and not is_policy_of(kind, policy):
-                yield f"{who}: {option}= is {policy!r}. Pass a {kind.__name__}(...)."
+            if policy is not None and not isinstance(policy, kind):
+                yield f"{name}: {option}= is {policy!r}. Pass a {kind.__name__}(...)."
     if node.max_concurrency is not None and not _is_count(node.max_concurrency):
-        yield f"{who}: max_concurrency is {node.max_concurrency!r}. Give a whole number of at least 1."
+        yield f"{name}: max_concurrency is {node.max_concurrency!r}. Give a whole number of at least 1."
     if node.inline and node.timeout is not None:
-        yield f"{who} has a timeout and inline=True: calls on the event loop cannot be abandoned. Remove one of them."
-    if isinstance(node.timeout, TimeoutPolicy) and _never_idles(node.timeout):
-        yield f"{who}: idle_timeout is longer than run_timeout, so it can never apply. Shorten it, or remove it."
+        yield f"{name} has a timeout and inline=True: calls on the event loop cannot be abandoned. Remove one of them."
+    if isinstance(node.timeout, TimeoutPolicy) and _has_useless_idle_timeout(node.timeout):
+        yield f"{name}: idle_timeout is longer than run_timeout, so it can never apply. Shorten it, or remove it."
     if node.memory == "thread" and node.cache_policy is not None:
-        yield f"{who} has memory='thread' and a cache policy, but a cached result does not change memory. Remove one."
+        yield f"{name} has memory='thread' and a cache policy, but a cached result does not change memory. Remove one."
 
 
-def _never_idles(timeout: TimeoutPolicy) -> bool:
+def _has_useless_idle_timeout(timeout: TimeoutPolicy) -> bool:
     run, idle = timeout.run_timeout, timeout.idle_timeout
     return run is not None and idle is not None and as_seconds(idle) > as_seconds(run)
 
@@ -134,8 +127,6 @@ _POLICIES = {
     "rate_limit": RateLimit,
     "circuit_breaker": CircuitBreaker,
 }
-
-
 _CHECKED = (*_POLICIES, "max_concurrency", "inline")
 
 
@@ -144,28 +135,28 @@ def _is_count(value: object) -> bool:
 
 
 def _access_problems(graph: Graph, node: Node) -> Iterator[str]:
-    """Yield unknown fields that a node declares to read or write."""
+    """Report unknown fields that a node declares to read or write."""
     for verb, names in (("reads", node.reads), ("writes", node.writes)):
         for name in names or ():
             if name not in graph.fields and name not in graph.schema.managed and graph.schema.closed:
                 yield f"Node {node.name!r} {verb} {name!r}: there is no such field. {_hint(name, graph.fields)}"
 
 
-def _certain_conflicts(graph: Graph) -> Iterator[str]:
-    """Yield fields without a reducer that two nodes of one superstep declare to write."""
+def _conflict_problems(graph: Graph) -> Iterator[str]:
+    """Report fields without a reducer that two nodes of one superstep declare to write."""
     for source, ends in graph.edges.items():
         siblings = [graph.nodes[end] for end in ends if end in graph.nodes and graph.nodes[end].join == "any"]
         for index, first in enumerate(siblings):
             for second in siblings[index + 1 :]:
                 for name in first.writes or ():
-                    if name in (second.writes or ()) and _holds_one(graph, name):
+                    if name in (second.writes or ()) and _has_single_writer(graph, name):
                         yield (
                             f"Nodes {first.name!r} and {second.name!r} both follow {source!r} and both write {name!r}, "
                             f"which keeps one value. Give the field a reducer, or put one node after the other."
                         )
 
 
-def _holds_one(graph: Graph, name: str) -> bool:
+def _has_single_writer(graph: Graph, name: str) -> bool:
     return name not in graph.fields or type(graph.fields[name].channel) is LastValue
 
 
@@ -178,18 +169,18 @@ def _tag_problems(graph: Graph) -> Iterator[str]:
             yield f"Tag {tag!r}: max_concurrency is {limits.max_concurrency!r}. Give a whole number of at least 1."
 
 
-def _parameter_problems(who: str, action: object, has_store: bool) -> Iterator[str]:
+def _parameter_problems(owner: str, action: object, has_store: bool) -> Iterator[str]:
     try:
         parameters = read_parameters(action)  # pyright: ignore  # checked to be callable by the builder
     except (TypeError, ValueError):
         return  # a builtin without a signature is called with the state
     for name in parameters.unknown:
         yield (
-            f"{who} asks for the parameter {name!r}, which cannot be injected. {_guess(name, ASKABLE)}"
-            f"Give it a default, or use one of {', '.join(ASKABLE)}."
+            f"{owner} has the parameter {name!r}, which cannot be injected. {_guess(name, INJECTABLE)}"
+            f"Give it a default, or use one of {', '.join(INJECTABLE)}."
         )
     if not has_store and any(name in parameters.required and kind == "store" for name, kind in parameters.asked):
-        yield f"{who} has a store parameter, but the graph has no store. Pass compile(store=...)."
+        yield f"{owner} has a store parameter, but the graph has no store. Pass compile(store=...)."
 
 
 def _name_problems(name: str) -> Iterator[str]:
@@ -202,7 +193,7 @@ def _name_problems(name: str) -> Iterator[str]:
 
 
 def _alias_problems(graph: Graph) -> Iterator[str]:
-    """Yield aliases that do not identify one node of a saved thread."""
+    """Report aliases that do not identify one node of a saved thread."""
     owners: dict[str, str] = {}
     for node in graph.nodes.values():
         for alias in node.aliases:
@@ -217,14 +208,14 @@ def _alias_problems(graph: Graph) -> Iterator[str]:
 
 
 def _edge_problems(graph: Graph) -> Iterator[str]:
-    plain = ((start, end, f"Edge {start!r} -> {end!r}") for start, ends in graph.edges.items() for end in ends)
-    joined = (
+    edges = ((start, end, f"Edge {start!r} -> {end!r}") for start, ends in graph.edges.items() for end in ends)
+    joins = (
         (start, join.end, f"Join edge {list(join.starts)!r} -> {join.end!r}")
         for join in graph.joins
         for start in join.starts
     )
     checked: set[str] = set()
-    for start, end, edge in (*plain, *joined):
+    for start, end, edge in (*edges, *joins):
         if start == END:
             yield f"{edge}: nothing can follow END."
         elif start not in graph.nodes and start != START:
@@ -300,18 +291,18 @@ def _unreachable(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
 
 
 def _successors(graph: Graph, source: str) -> Iterable[str]:
-    """Return the successors of a node. Without edges and declared targets, it may return a Command to any node."""
+    """Return the nodes to which a node may lead: all, if it has no edges and may return a Command to any node."""
     successors = graph.ways[source]
     node = graph.nodes.get(source)
     if successors or node is None or node.destinations is not None:
         return successors
-    if node.is_subgraph and not _may_leave(cast(SubgraphLike, node.action).graph):
+    if node.is_subgraph and not _may_command_parent(cast(SubgraphLike, node.action).graph):
         return successors
     return () if has_declared_end(graph, node) else graph.nodes
 
 
-def _may_leave(graph: Graph) -> bool:
-    """Return whether a node of a subgraph may return a Command for the parent: no hint excludes it."""
+def _may_command_parent(graph: Graph) -> bool:
+    """Return whether a node of a subgraph may return a Command for the parent, as far as hints tell."""
     return any(not node.is_subgraph and _may_command(node) for node in graph.nodes.values())
 
 
@@ -328,8 +319,8 @@ def has_declared_end(graph: Graph, node: Node) -> bool:
 
 
 def _hint(name: str, names: Iterable[str]) -> str:
-    listed = sorted(names)
-    return f"{_guess(name, listed)}Known: {', '.join(listed) if listed else 'none'}."
+    names = sorted(names)
+    return f"{_guess(name, names)}Known: {', '.join(names) or 'none'}."
 
 
 def _guess(name: str, names: Iterable[str]) -> str:

@@ -38,7 +38,7 @@ from statewright.runtime.core.subgraph import (
     common_fields,
 )
 from statewright.runtime.drivers.saver_calls import perform_all
-from statewright.runtime.drivers.sync import drive_sync, parts_of
+from statewright.runtime.drivers.sync import drive_sync, iter_parts
 from statewright.runtime.invocation.emitter import EventEmitter
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
@@ -313,7 +313,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         if input is None and config is not None:
             config = self._from_inside(config)
         run, view = self._streamed(input, config, options, stream_mode, subgraphs, version)
-        yield from parts_of(run, input)
+        yield from iter_parts(run, input)
         self._result(run, version)
         view.warn_of_hidden()
 
@@ -434,7 +434,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         owners: list[str],
     ) -> AsyncGenerator[Any]:
         """The parts of a stream, read on the running event loop; `owners` is told as whom it holds a thread."""
-        from statewright.runtime.drivers.event_loop import StreamReader  # loads asyncio
+        from statewright.runtime.drivers.stream_reader import StreamReader  # loads asyncio
 
         if input is None and config is not None:
             config = await run_in_thread(self._from_inside, config)
@@ -463,7 +463,7 @@ class CompiledGraph(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         watch = EventEmitter(self._listeners)
         steps = StepWatch(watch)
         run = steps.run = self._run(config, options, input, watch)
-        return StepIterator(run, parts_of(run, input), halt)
+        return StepIterator(run, iter_parts(run, input), halt)
 
     @overload
     def batch(
@@ -793,16 +793,16 @@ def _drive(run: Run, given: Any) -> None:
     if run.owner is None and not run.nested:
         _exhaust(drive_sync(run, run_until_idle(run, given)))
     else:
-        _exhaust(parts_of(run, given))
+        _exhaust(iter_parts(run, given))
 
 
 async def _drive_async(run: Run, given: Any) -> None:
     """Take a run to rest on the running event loop."""
-    drive, drive_held = _async_driver or _load_async_driver()
+    drive, drive_in_turn = _async_driver or _load_async_driver()
     if run.owner is None and not run.nested:
         await drive(run, run_until_idle(run, given))
     else:
-        await drive_held(run, given)
+        await drive_in_turn(run, given)
 
 
 _async_driver: tuple[Any, Any] | None = None
@@ -811,9 +811,9 @@ _async_driver: tuple[Any, Any] | None = None
 def _load_async_driver() -> tuple[Any, Any]:
     """The async driver; it loads asyncio, which a program of plain calls never needs."""
     global _async_driver
-    from statewright.runtime.drivers.event_loop import drive_async, drive_held
+    from statewright.runtime.drivers.event_loop import drive_async, drive_in_turn
 
-    _async_driver = (drive_async, drive_held)
+    _async_driver = (drive_async, drive_in_turn)
     return _async_driver
 
 

@@ -53,12 +53,12 @@ from statewright.runtime.lifecycle.thread_state import (
     Update,
     check_updates,
     diff,
-    forked,
+    fork_thread,
+    iter_history,
     load_branch_head,
     load_saved,
-    rolled_back,
-    saved_history,
-    updated,
+    roll_back_thread,
+    update_thread,
 )
 from statewright.runtime.lifecycle.turn import take_turn
 from statewright.runtime.options import CallOptions, Config
@@ -109,7 +109,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         start = read_settings(before).checkpoint_id if before is not None else run.settings.checkpoint_id
         wanted = (filter or {}).items()
         page = limit if limit is not None and not wanted else HISTORY_PAGE
-        saved = saved_history(run, start, page, includes_it=before is None)
+        saved = iter_history(run, start, page, inclusive=before is None)
         found = (snapshot_of(run.program, one) for one in saved)
         kept = (one for one in found if all(one.metadata.get(key) == value for key, value in wanted))
         return itertools.islice(kept, limit)
@@ -146,7 +146,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         before = perform_all(run, load_branch_head(run)) if run.namespace else None
         line, head = _change_thread(
             run,
-            lambda: updated(run, updates, cancel_pending=cancel_pending),
+            lambda: update_thread(run, updates, cancel_pending=cancel_pending),
             check=lambda: check_updates(run, updates),
         )
         if line.namespace:
@@ -179,7 +179,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         Tasks that were due there are due again with their ids, what had landed is kept, answers are not.
         """
         run = self._thread_run(config, {"thread_id": thread_id, "on_busy": on_busy})
-        line, head = _change_thread(run, lambda: forked(run, branch), may_reload=True)
+        line, head = _change_thread(run, lambda: fork_thread(run, branch), may_reload=True)
         return checkpoint_config(line, head)
 
     def roll_back(self, config: Config = None, **options: Unpack[CallOptions[ContextT]]) -> None:
@@ -188,7 +188,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         With a `checkpoint_id`, from that head only: raises CheckpointConflict if the thread has another one by now.
         """
         run = self._thread_run(config, options)
-        _change_thread(run, lambda: rolled_back(run, expected=run.settings.checkpoint_id, releases=True))
+        _change_thread(run, lambda: roll_back_thread(run, expected=run.settings.checkpoint_id, releases=True))
 
     def release(self, thread_id: str) -> None:
         """Take a thread from the run that holds it, whether or not that run still exists; nothing if it is free.

@@ -1,4 +1,4 @@
-"""A user's class or dict of reducers seen as channels, and answers turned into writes."""
+"""State schemas: classes or dicts of reducers as channels, updates as writes, validation, JSON Schema."""
 
 from statewright.channels import add_messages
 from statewright.state.computed import Derived, IsLastStep, Managed, RemainingSteps

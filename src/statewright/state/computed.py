@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 
 class Managed:
-    """A field that is computed from the step and the step at which the limit is reached."""
+    """A field that is computed from the current step and the step at which the recursion limit is reached."""
 
     __slots__ = ("compute", "name")
 
@@ -22,16 +22,14 @@ class Managed:
 IsLastStep = Annotated[bool, Managed("IsLastStep", lambda step, stop: step >= stop - 1)]
 """True in the last superstep that the recursion limit allows."""
 RemainingSteps = Annotated[int, Managed("RemainingSteps", lambda step, stop: stop - step)]
-"""How many supersteps the recursion limit allows, this one included."""
-
-
-# -- fields of results that are derived from channels
+"""The number of supersteps that the recursion limit allows, this one included."""
 
 
 class Derived:
-    """As an annotation in an output schema: `total: Annotated[int, Derived(lambda values: sum(values["counts"]))]`.
+    """A field of an output schema that is computed from the channels when a result is read.
 
-    `compute` gets all channels that have a value, those outside of the output included, and must not modify them.
+    `total: Annotated[int, Derived(lambda values: sum(values["counts"]))]`. `compute` is called with all channels that
+    have a value, including those outside of the output, and must not modify them.
     """
 
     __slots__ = ("compute", "hint")
@@ -39,4 +37,4 @@ class Derived:
     def __init__(self, compute: Callable[[Mapping[str, Any]], Any], hint: Any = Any) -> None:
         self.compute = compute
         self.hint = hint
-        """The type that it was annotated with."""
+        """The annotated type."""

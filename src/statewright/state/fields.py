@@ -1,4 +1,4 @@
-"""One field of a schema: its type, its channel, its first value."""
+"""Fields of schemas: type, channel and initial value."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _CONCRETE: dict[Any, type] = {
     collections.abc.Mapping: dict,
     collections.abc.MutableMapping: dict,
 }
-"""The concrete types whose empty value is the first value of an abstract collection."""
+"""The types whose empty value is the initial value of a field with an abstract collection type."""
 
 _QUALIFIERS = {"Required", "NotRequired", "ReadOnly"}
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Makes a field's default: a copy, since a default may be mutable."""
+    """Factory of a field's default: a deep copy, since a default may be mutable."""
 
     value: Any
 
@@ -48,19 +48,19 @@ class Field:
 
     name: str
     hint: Any
-    """The type without Annotated and without Required or NotRequired; Any where none was given."""
+    """The type without Annotated, Required and NotRequired; Any if none is declared."""
     channel: Channel
     start: Start | None
-    """Makes the value before the first update, if the field declares one."""
+    """The factory of the initial value; None if the field declares no default."""
 
     @property
-    def plain(self) -> bool:
-        """True if the field has no reducer."""
-        return type(self.channel) is LastValue
+    def has_reducer(self) -> bool:
+        """True if updates are merged instead of replacing the value."""
+        return type(self.channel) is not LastValue
 
 
 def read_field(name: str, annotation: Any, default: Start | None = None) -> Field | Managed | Derived:
-    """Return the field for an annotation. Raises InvalidSchema for two reducers or a bad one."""
+    """Return the field for an annotation. Raises InvalidSchema for two reducers, or for an invalid one."""
     hint, metadata = split_annotation(annotation)
     managed = next((entry for entry in metadata if isinstance(entry, Managed)), None)
     if managed is not None:
@@ -81,7 +81,7 @@ def read_field(name: str, annotation: Any, default: Start | None = None) -> Fiel
 
 
 def split_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the bare type of an annotation, and all metadata around it."""
+    """Return the type of an annotation without qualifiers, and the metadata of Annotated."""
     metadata: tuple[Any, ...] = ()
     while True:
         origin = typing.get_origin(annotation)
@@ -95,15 +95,15 @@ def split_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def concrete(hint: Any) -> Any:
-    """Return the class to call for a first value: `list` for `Sequence[str]`."""
+    """Return the class to call for an initial value, e.g. `list` for `Sequence[str]`."""
     origin = typing.get_origin(hint) or hint
     return _CONCRETE.get(origin, origin)
 
 
 def may_hold_container(hint: Any) -> bool:
-    """Return whether a value of this type can be exactly a `list`, `dict` or `set`; True where the type does not say.
+    """Return whether a value of this type may be exactly a `list`, `dict` or `set`; True if the type leaves it open.
 
-    Types are taken at their word: the values of an `int` field are never looked at.
+    The type is trusted: the values of an `int` field are never inspected.
     """
     hint, _ = split_annotation(hint)
     origin = typing.get_origin(hint)
@@ -123,13 +123,13 @@ def may_hold_container(hint: Any) -> bool:
 
 
 def first_value(hint: Any) -> Start | None:
-    """Return the factory of the first value of a reduced field; None if the type needs arguments."""
+    """Return the factory of the initial value of a field with a reducer; None if the type needs arguments."""
     factory = concrete(hint)
     if not isinstance(factory, type) or factory in (types.UnionType, object, type(None)):
         return None
     try:
         cast(Start, factory)()
-    except Exception:  # whatever a user's class may raise: then the first update is the value
+    except Exception:  # a user-defined class may raise anything; then the first update becomes the value
         return None
     return factory
 

@@ -29,13 +29,13 @@ def _object(schema: StateSchema, fields: Mapping[str, Field], title: str) -> dic
     from typing_extensions import TypedDict
 
     hints = {name: _hint(fields.get(name, field)) for name, field in schema.fields.items()}
-    hints.update((name, modern_typeddict(unqualified(one.hint))) for name, one in schema.derived.items())
+    hints.update((name, modern_typeddict(unqualified(derived.hint))) for name, derived in schema.derived.items())
     required = [name for name, field in schema.fields.items() if _required(schema, field)]
     entries = {name: hint if name in required else NotRequired[hint] for name, hint in hints.items()}
-    described = hint_json_schema(with_any_type(TypedDict(title, entries)))  # pyright: ignore  # built at run time
-    for name, shown in described.get("properties", {}).items():
-        shown.setdefault("title", name.replace("_", " ").strip().title())
-    return {**described, "title": title}
+    document = hint_json_schema(with_any_type(TypedDict(title, entries)))  # pyright: ignore  # built at run time
+    for name, property_schema in document.get("properties", {}).items():
+        property_schema.setdefault("title", name.replace("_", " ").strip().title())
+    return {**document, "title": title}
 
 
 def _required(schema: StateSchema, field: Field) -> bool:
@@ -49,19 +49,19 @@ def _required(schema: StateSchema, field: Field) -> bool:
 
 def _hint(field: Field) -> Any:
     if isinstance(field.channel, Messages | LangChainMessages):
-        return list[dict[str, Any]]  # the form in which messages travel as JSON
+        return list[dict[str, Any]]  # messages in their JSON form
     return modern_typeddict(unqualified(field.hint))
 
 
 def hint_json_schema(hint: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a type, or a schema itself; classes without a schema accept anything."""
+    """Return the JSON Schema of a type, or a JSON Schema itself. Classes unknown to pydantic accept any value."""
     if isinstance(hint, Mapping):
         return dict(cast("Mapping[str, Any]", hint))
     return type_adapter(hint).json_schema(schema_generator=_tolerant())
 
 
 def _tolerant() -> Any:
-    """Return a generator for which classes unknown to pydantic accept anything."""
+    """Return a generator class with which classes unknown to pydantic accept any value."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Tolerant(GenerateJsonSchema):

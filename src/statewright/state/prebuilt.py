@@ -1,4 +1,4 @@
-"""The state that most conversations need."""
+"""Prebuilt states."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from statewright.messages import Message
 
 
 class MessagesState(TypedDict):
-    """One field, `messages`, merged by `add_messages`."""
+    """The state of a conversation: one field, `messages`, merged by `add_messages`."""
 
     messages: Annotated[list[Message], add_messages]

@@ -1,8 +1,8 @@
-"""A user's class, or a dict of reducers, seen as channels.
+"""Schemas of states, read from classes or dicts of reducers.
 
-Five kinds of source are read: a TypedDict, a dataclass, a pydantic model, a dict of name -> reducer, channel or
-type, and any other type as the *root*: then the state is one bare value. A class is closed, a dict is open (a key
-without an entry overwrites) unless `closed=True`.
+A schema is read from a TypedDict, a dataclass, a pydantic model, or a dict with a reducer, channel or type for each
+name. With any other type the state is a single value of that type, the *root*. Classes are closed. A dict is open,
+so that undeclared keys are permitted and overwrite, unless `closed=True`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from statewright.state.computed import Derived, Managed
 from statewright.state.fields import Constant, Field, Start, read_field
 
 ROOT = "__root__"
-"""The one channel of a state that is a bare value."""
+"""The only channel of a state that is a single value."""
 
 
 class SchemaKind(Enum):
-    """The source of a schema, and so the form in which a node gets the state."""
+    """The kind of class that a schema was read from, and that a node receives."""
 
     MAPPING = "mapping"
     DATACLASS = "dataclass"
@@ -36,8 +36,8 @@ class SchemaKind(Enum):
 class StateSchema:
     """The fields of a state, as channels.
 
-    `StateSchema({"messages": append, "count": lambda old, new: old + new})` writes one by hand; `read_schema`
-    reads a class.
+    It can be written by hand, `StateSchema({"messages": append, "count": lambda old, new: old + new})`, or read from a
+    class by `read_schema`.
     """
 
     def __init__(self, entries: Mapping[str, object] | None = None, *, closed: bool = False) -> None:
@@ -49,7 +49,7 @@ class StateSchema:
         self.fields: dict[str, Field] = {}
         self.managed: dict[str, Managed] = {}
         self.derived: dict[str, Derived] = {}
-        """Fields that are worked out when a result is read."""
+        """Fields that are computed when a result is read."""
         for name, entry in (entries or {}).items():
             self.register_reducer(name, entry)
 
@@ -60,11 +60,11 @@ class StateSchema:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All names that a reader of this schema sees, computed ones last."""
+        """The names of all fields that a node can read, computed ones last."""
         return (*self.fields, *self.managed)
 
     def register_reducer(self, name: str, reducer: object) -> StateSchema:
-        """Say how a field merges: a reducer, a channel or channel class, or a type for plain overwriting."""
+        """Declare how a field merges updates: a reducer, a channel or channel class, or a type to overwrite."""
         if is_reducer(reducer):
             annotation: Any = typing.Annotated[Any, reducer]
         elif reducer in (None, Any) or isinstance(reducer, type) or typing.get_origin(reducer) is not None:
@@ -78,7 +78,7 @@ class StateSchema:
         return self
 
     def add(self, name: str, annotation: Any, default: Start | None = None) -> None:
-        """Read one field from its annotation."""
+        """Add the field that an annotation describes."""
         field = read_field(name, annotation, default)
         if isinstance(field, Managed):
             self.managed[name] = field
@@ -98,8 +98,8 @@ class StateSchema:
 def read_schema(source: Any, problems: list[InvalidSchema] | None = None, *, closed: bool = False) -> StateSchema:
     """Return the schema that `source` describes; a dict is open unless `closed`.
 
-    Raises InvalidSchema where a field cannot be read. With `problems` it is added there instead, and the field is
-    taken as one without a reducer, so that whatever else is wrong is found too.
+    Raises InvalidSchema for an invalid field. With `problems` the error is added there instead, and the field is
+    treated as one without a reducer, so that other problems are found too.
     """
     if isinstance(source, StateSchema):
         return source
@@ -107,50 +107,50 @@ def read_schema(source: Any, problems: list[InvalidSchema] | None = None, *, clo
     try:
         if isinstance(source, Mapping):
             for name, entry in cast(Mapping[str, object], source).items():
-                with _noted(problems, schema, name):
+                with _collecting(problems, schema, name):
                     schema.register_reducer(name, entry)
             return schema
         schema.source = source
         schema.name = getattr(source, "__name__", "State")
         schema.kind, fields = _fields_of(source)
         for name, annotation, default in fields:
-            with _noted(problems, schema, name):
+            with _collecting(problems, schema, name):
                 schema.add(name, annotation, default)
     except InvalidSchema as error:
         if problems is None:
             raise
         problems.append(error)
-        return StateSchema()  # open: nothing can be said about its fields
+        return StateSchema()  # open, since its fields are unknown
     return schema
 
 
 @contextmanager
-def _noted(problems: list[InvalidSchema] | None, schema: StateSchema, name: str) -> Generator[None]:
-    """Note what is wrong with a field among the `problems`, if there are any to be added to."""
+def _collecting(problems: list[InvalidSchema] | None, schema: StateSchema, name: str) -> Generator[None]:
+    """During the block, add InvalidSchema for a field to `problems` instead of raising it, unless they are None."""
     try:
         yield
     except InvalidSchema as error:
         if problems is None:
             raise
         problems.append(error)
-        schema.fields[name] = plain_field(name)
+        schema.fields[name] = undeclared_field(name)
 
 
 def merge_fields(schemas: Iterable[StateSchema], problems: list[InvalidSchema] | None = None) -> dict[str, Field]:
     """Return one field for each name in any of the schemas.
 
-    A plain declaration gives way to one that says how to merge; two that say different things are InvalidSchema, or
-    added to the `problems`.
+    A declaration with a reducer takes precedence over one without. Two different reducers are InvalidSchema, which is
+    raised, or added to `problems`.
     """
     merged: dict[str, Field] = {}
     for schema in schemas:
         for name, field in schema.fields.items():
-            known = merged.get(name)
-            if known is None or (known.plain and not field.plain):
+            earlier = merged.get(name)
+            if earlier is None or (field.has_reducer and not earlier.has_reducer):
                 merged[name] = field
-            elif not field.plain and field.channel != known.channel:
+            elif field.has_reducer and field.channel != earlier.channel:
                 problem = InvalidSchema(
-                    f"Field {name!r} is declared twice, as {known.channel!r} and as {field.channel!r}. "
+                    f"Field {name!r} is declared twice, as {earlier.channel!r} and as {field.channel!r}. "
                     f"Use one reducer for it in all schemas."
                 )
                 if problems is None:
@@ -183,12 +183,12 @@ def is_pydantic(source: Any) -> bool:
 
 
 def known_keys(source: Any) -> frozenset[str] | None:
-    """Return the keys of a mapping from which an instance of a class can be made; None if it may have any."""
+    """Return the keys that a mapping for an instance of a class may have; None if it may have any."""
     if is_pydantic(source):
         aliases = [alias for info in source.model_fields.values() for alias in (info.alias, info.validation_alias)]
-        takes_more = source.model_config.get("extra") is not None
-        if takes_more or any(not isinstance(alias, str | None) for alias in aliases):
-            return None  # pydantic itself refuses what is too much, or the keys are more than names
+        handles_extra = source.model_config.get("extra") is not None
+        if handles_extra or any(not isinstance(alias, str | None) for alias in aliases):
+            return None  # pydantic decides about further keys, or an alias is a path and not a key
         return frozenset((*source.model_fields, *filter(None, aliases)))
     if isinstance(source, type) and dataclasses.is_dataclass(source):
         return frozenset(inspect.signature(source).parameters)
@@ -230,10 +230,10 @@ def _pydantic_fields(source: Any) -> _Fields:
             yield name, hints[name], None
         else:
             takes_data = getattr(info, "default_factory_takes_validated_data", False)
-            # A default made from the other fields is made when the model is: there is no start value to be had.
+            # A default that depends on other fields exists only once there is an instance: not as an initial value.
             yield name, hints[name], None if takes_data else info.default_factory or Constant(info.default)
 
 
-def plain_field(name: str) -> Field:
+def undeclared_field(name: str) -> Field:
     """Return the field for an undeclared key of an open schema."""
     return Field(name, Any, LastValue(), None)

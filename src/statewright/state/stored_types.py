@@ -1,4 +1,4 @@
-"""The classes in a schema, whose values may be part of a saved state."""
+"""The user-defined classes in the annotations of a schema, whose values may be part of a saved state."""
 
 from __future__ import annotations
 
@@ -15,49 +15,50 @@ from statewright.state.schema import StateSchema
 
 
 def stored_types(schemas: Iterable[StateSchema], hints: Iterable[Any] = ()) -> frozenset[type]:
-    """Every class of a user that the fields of schemas name, or one of the hints, at any depth.
+    """Return the user-defined classes in the fields of schemas, or in `hints`, at any depth.
 
-    Beside dataclasses, pydantic models, Enums and NamedTuples also those that can be stored only if they were
-    registered: a saver that stores says so. Not those of which there are no values: protocols, abstract classes, and
-    those from which others derive.
+    Besides dataclasses, pydantic models, Enums and NamedTuples these are classes that can be saved only if a codec is
+    registered; otherwise the saver raises. Classes without instances are left out: protocols, abstract classes, and
+    bases of other classes.
     """
-    found: dict[type[Any], None] = {}
+    classes: set[type[Any]] = set()
     for schema in schemas:
         for field in schema.fields.values():
             if type(field.channel) is not Untracked:  # never saved
-                _collect(field.hint, found, set())
+                _collect(field.hint, classes, set())
     for hint in hints:
-        _collect(hint, found, set())
-    return frozenset(found)
+        _collect(hint, classes, set())
+    return frozenset(classes)
 
 
-def _collect(hint: Any, found: dict[type[Any], None], seen: set[int]) -> None:
-    """Add the classes in an annotation, and those that their fields name."""
+def _collect(hint: Any, classes: set[type[Any]], seen: set[int]) -> None:
+    """Add the classes in an annotation, and those in the annotations of their fields."""
     if id(hint) in seen:
         return
     seen.add(id(hint))
     for part in get_args(hint):
-        _collect(part, found, seen)
+        _collect(part, classes, seen)
     if isinstance(hint, type) and hint.__module__ != "builtins":
         kind = cast("type[Any]", hint)
-        if _is_stored(kind) or _is_of_user(kind):
-            found[kind] = None
+        if _is_stored(kind) or _is_user_defined(kind):
+            classes.add(kind)
         for part in () if issubclass(kind, Enum) else _hints(kind).values():
-            _collect(part, found, seen)
+            _collect(part, classes, seen)
 
 
-def _is_of_user(kind: type[Any]) -> bool:
+def _is_user_defined(kind: type[Any]) -> bool:
     """Return whether a class is user-defined and may have instances in a state."""
     module = kind.__module__.partition(".")[0]
     if module == "statewright" or (module in sys.stdlib_module_names and module != "__main__"):
         return False
-    has_no_values = inspect.isabstract(kind) or getattr(kind, "_is_protocol", False) or bool(kind.__subclasses__())
-    return not (has_no_values or hasattr(kind, "__required_keys__"))
+    is_base = inspect.isabstract(kind) or getattr(kind, "_is_protocol", False) or bool(kind.__subclasses__())
+    return not (is_base or hasattr(kind, "__required_keys__"))
 
 
 def _is_stored(kind: type[Any]) -> bool:
+    """Return whether values of a class can be saved without a codec of their own."""
     if kind.__module__.partition(".")[0] == "statewright":
-        return False  # our own have codecs
+        return False  # classes of this library have codecs
     if issubclass(kind, Enum) or hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind):
         return True
     return issubclass(kind, tuple) and hasattr(cast(Any, kind), "_fields")

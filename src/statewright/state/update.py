@@ -1,9 +1,8 @@
-"""Conversion of updates to writes, which is the only way into the channels.
+"""Conversion of updates to writes, the only way to change channels.
 
 An update is a mapping, an instance of an annotated class, a sequence of pairs, a message if the state consists of
-messages, or a bare value if the state is a single value. Unknown keys are dropped with a warning, refused or ignored,
-as the graph is configured; nothing else is lost. `graph/answer.py` takes apart what a
-node may answer besides updates.
+messages, or any value if the state is a single value. Unknown keys are dropped with a warning, refused or ignored, as
+the graph is configured. `graph/answer.py` handles the other results of nodes.
 """
 
 from __future__ import annotations
@@ -20,14 +19,16 @@ from statewright.state.schema import ROOT
 
 UnknownKeys = Literal["warn", "error", "drop"]
 Writes = dict[str, Any] | list[tuple[str, Any]]
-"""A dict where each channel is written once, which is nearly always; else pairs in order."""
+"""A dict if each channel is written once, which is nearly always the case; otherwise pairs in order."""
 
 
 class IdSource(Protocol):
-    """A source of derived ids: a task, or a part of its result. Read only if ids are needed."""
+    """A source of derived ids: a task, or a part of its result."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The prefix of derived ids. It may be expensive, so it is read only if ids are needed."""
+        ...
 
 
 Check = Callable[[dict[str, Any]], dict[str, Any]]
@@ -50,34 +51,34 @@ class UpdateReader:
         self._closed = closed
         self._unknown_keys = unknown_keys
         self._bare_messages = bare_messages
-        """The channel that takes messages answered without a mapping, if the graph allows that."""
+        """The channel for messages that are returned without a mapping, if the graph permits that."""
         self._check = check
         self._preparing = tuple((name, channel) for name, channel in channels.items() if channel.prepares)
         self._root = ROOT in channels
         self._plain = not self._preparing and check is None
         self.known_plain = self._known if self._plain and closed and not self._root and not bare_messages else None
-        """The keys of an update that needs no reading if it is a dict and has no others; None if all need it."""
+        """If a dict has no other keys than these, it is already its own writes; None if all updates need `read`."""
         self._warned: set[tuple[str, str]] = set()
         self.refused = 0
-        """How many updates were refused; the metric graph_invalid_update_errors_total."""
+        """The number of refused updates; the metric graph_invalid_update_errors_total."""
 
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
         """Return the writes of an update.
 
-        The mapping itself is returned where nothing about it has to change: the caller copies it if it keeps it.
-        Raises InvalidUpdateError for what is no update.
+        If nothing has to change, this is the update itself, which the caller has to copy before it stores it.
+        Raises InvalidUpdateError if the value is not an update.
         """
-        usual = type(update) is dict and not self._root and not self._bare_messages
-        return self.read_fields(cast(dict[str, Any], update) if usual else self._mapping(update, node), node, ids)
+        is_mapping = type(update) is dict and not self._root and not self._bare_messages
+        return self.read_fields(cast(dict[str, Any], update) if is_mapping else self._mapping(update, node), node, ids)
 
     def read_fields(self, mapping: dict[str, Any], node: str, ids: IdSource) -> dict[str, Any]:
-        """Return the writes of a mapping of fields, which is neither a message nor a bare value."""
+        """Return the writes of a mapping of fields."""
         if self._closed and not mapping.keys() <= self._known:
             mapping = self._without_unknown(mapping, node)
         return mapping if self._plain else self._finished(mapping, ids)
 
     def unknown_in(self, update: Any) -> str | None:
-        """Return a sentence about the first unknown key of an input; None if all keys are allowed."""
+        """Return a message about the first unknown key of an input; None if all keys are permitted."""
         is_open = self._root or not self._closed or self._unknown_keys == "drop"
         if is_open or not isinstance(update, Mapping):
             return None
@@ -85,11 +86,11 @@ class UpdateReader:
         if self._bare_messages and _is_bare_message(mapping, self._known):
             return None
         unknown = next((key for key in mapping if key not in self._known), None)
-        return None if unknown is None else self._told_unknown(unknown, "__start__")
+        return None if unknown is None else self._unknown_key(unknown, "__start__")
 
     @property
     def takes_lists(self) -> bool:
-        """True if a list may be an update: of a bare value, or of messages."""
+        """True if a list may be an update: the single value of the state, or messages."""
         return self._root or self._bare_messages is not None
 
     def _mapping(self, update: Any, node: str) -> dict[str, Any]:
@@ -105,34 +106,35 @@ class UpdateReader:
         if values is None:
             values = _pairs(update)
         if values is None:
-            raise self._refusal(self._no_update(update, node))
+            raise self._refusal(self._not_an_update(update, node))
         return values
 
-    def _no_update(self, update: Any, node: str) -> str:
-        found = f"{short_repr(update)} of type {type(update).__name__}"
+    def _not_an_update(self, update: Any, node: str) -> str:
+        value = f"{short_repr(update)} of type {type(update).__name__}"
         if node == "__start__":
-            return f"The input is {found}. Give a mapping with some of {_names(self._known)}."
+            return f"The input is {value}. Pass a mapping with some of {_names(self._known)}."
         return (
-            f"Node {node!r} answered {found}, which is no update. "
+            f"Node {node!r} returned {value}, which is not an update. "
             f"Return a mapping with some of {_names(self._known)}, None, a Command or a Send."
         )
 
     def _without_unknown(self, update: Mapping[str, Any], node: str) -> dict[str, Any]:
         unknown = [key for key in update if key not in self._known]
         for key in unknown:
-            hint = self._told_unknown(key, node)
+            message = self._unknown_key(key, node)
             if self._unknown_keys == "error":
-                raise self._refusal(hint)
+                raise self._refusal(message)
             if self._unknown_keys == "warn" and (node, str(key)) not in self._warned:
                 self._warned.add((node, str(key)))
-                warnings.warn(f"{hint} It was dropped.", UnknownKeyWarning, stacklevel=2)
+                warnings.warn(f"{message} It was dropped.", UnknownKeyWarning, stacklevel=2)
         return {key: value for key, value in update.items() if key in self._known}
 
-    def _told_unknown(self, key: object, node: str) -> str:
-        return f"{_from(node)} unknown key {key!r}. " + suggestion(str(key), self._known, noun="Fields")
+    def _unknown_key(self, key: object, node: str) -> str:
+        update = "The input" if node == "__start__" else f"The update from node {node!r}"
+        return f"{update} has the unknown key {key!r}. " + suggestion(str(key), self._known, noun="Fields")
 
     def _finished(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:
-        """Return the update with checked values, and with ids for channels that need them."""
+        """Return the update with validated values, and prepared for channels that need that."""
         finished = update if self._check is None else self._check(update)
         for name, channel in self._preparing:
             if name in update:
@@ -146,9 +148,9 @@ class UpdateReader:
 
 
 def instance_values(value: Any) -> dict[str, Any] | None:
-    """Return the set fields of a dataclass or pydantic instance; None for any other value.
+    """Return the fields of a dataclass or pydantic instance that are set; None for any other value.
 
-    A field that is None, has None as its default and was not set explicitly says nothing.
+    A field is not set if its value and its default are None, and it was not set explicitly in a pydantic model.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [(field.name, field.default is None) for field in dataclasses.fields(value)]
@@ -158,8 +160,11 @@ def instance_values(value: Any) -> dict[str, Any] | None:
         explicit = cast(Any, value).model_fields_set
     else:
         return None
-    read = ((name, getattr(value, name), may_skip and name not in explicit) for name, may_skip in fields)
-    return {name: content for name, content, may_skip in read if not (may_skip and content is None)}
+    return {
+        name: content
+        for name, defaults_to_none in fields
+        if (content := getattr(value, name)) is not None or not defaults_to_none or name in explicit
+    }
 
 
 def _pairs(update: Any) -> dict[str, Any] | None:
@@ -174,12 +179,8 @@ def _pairs(update: Any) -> dict[str, Any] | None:
 
 
 def _is_bare_message(update: Any, known: frozenset[str]) -> bool:
-    """Return whether a result consists of messages; only a mapping with a key of the schema is an update instead."""
+    """Return whether a result consists of messages: it is not a mapping with a key of the schema."""
     return not (isinstance(update, Mapping) and any(key in known for key in cast(Mapping[str, Any], update)))
-
-
-def _from(node: str) -> str:
-    return "The input holds the" if node == "__start__" else f"The update from node {node!r} holds the"
 
 
 def _names(names: Iterable[str]) -> str:

@@ -1,9 +1,8 @@
-"""Values checked against the types of a schema, by pydantic, which is loaded when it is first needed.
+"""Validation of values against the types of a schema, by pydantic, which is loaded when it is first needed.
 
-Most values conform at a glance: the type is `str` and so is the value. Such a glance costs no import and about
-100 ns; only a value that does not pass it is shown to pydantic, whose verdict (a converted value, or an error)
-counts. Fields with a reducer of the user's own are not checked on writing: the type of an update is the reducer's
-business.
+Most values can be seen to conform without pydantic: the type is `str`, and so is the value. Such a *glance* costs no
+import and about 100 ns. Only a value that does not pass it is validated by pydantic, which converts it or raises.
+Updates of fields with a reducer are not validated, because their type is known only to the reducer.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ _EXACT = (str, int, float, bool, bytes, type(None))
 
 
 class FieldCheck:
-    """Checks values against the type of one field."""
+    """Validates values against the type of one field."""
 
     def __init__(self, field: Field, annotation: Any = None) -> None:
         self._name = field.name
         self._annotation = field.hint if annotation is None else annotation
         self.glance: Glance = (glance_for(field.hint) if annotation is None else None) or _never
-        """True for values that certainly conform."""
+        """Returns True for values that certainly conform."""
         self._adapter: Any = None
 
     def __call__(self, value: Any) -> Any:
         """Return the value, converted if its type needs it. Raises InvalidUpdateError."""
-        return value if self.glance(value) else self._judge(value)
+        return value if self.glance(value) else self._validate(value)
 
-    def _judge(self, value: Any) -> Any:
+    def _validate(self, value: Any) -> Any:
         from pydantic import ValidationError
 
         if self._adapter is None:
@@ -45,72 +44,72 @@ class FieldCheck:
         try:
             return self._adapter.validate_python(value)
         except ValidationError as error:
-            found = error.errors(include_url=False)[0]
-            place = "".join(f"[{part!r}]" for part in found["loc"])
+            detail = error.errors(include_url=False)[0]
+            path = "".join(f"[{part!r}]" for part in detail["loc"])
             raise InvalidUpdateError(
-                f"Field {self._name!r}{place}: {found['msg']}; found {found['input']!r} "
-                f"of type {type(found['input']).__name__}."
+                f"Field {self._name!r}{path}: {detail['msg']}; found {detail['input']!r} "
+                f"of type {type(detail['input']).__name__}."
             ) from error
 
 
-def check_value(what: str, hint: Any, value: Any) -> Any:
-    """Return the value, converted to `hint` if needed. Raises InvalidUpdateError, which names it `what`.
+def check_value(name: str, hint: Any, value: Any) -> Any:
+    """Return the value, converted to `hint` if needed. Raises InvalidUpdateError, in which the value is called `name`.
 
     `hint` is a type, or a JSON Schema as a mapping.
     """
     if isinstance(hint, Mapping):
-        return _check_json(what, cast("Mapping[str, Any]", hint), value)
-    return FieldCheck(Field(what, hint, LastValue(), None))(value)
+        return _check_json(name, cast("Mapping[str, Any]", hint), value)
+    return FieldCheck(Field(name, hint, LastValue(), None))(value)
 
 
-def check_schema(what: str, schema: Any) -> None:
-    """Raise InvalidUpdateError if nothing can be checked against `schema`; `what` names who gave it."""
+def check_schema(owner: str, schema: Any) -> None:
+    """Raise InvalidUpdateError if no value can be validated against `schema`; `owner` is the function it belongs to."""
     if isinstance(schema, Mapping):
-        _json_validator(what, cast("Mapping[str, Any]", schema))
+        _json_validator(owner, cast("Mapping[str, Any]", schema))
     elif schema is not None and glance_for(schema) is None:
         try:
             type_adapter(schema)
         except Exception as error:
             raise InvalidUpdateError(
-                f"{what} was given schema={schema!r}, which is not a type that values can be checked against. "
-                f"Give a type, or a JSON Schema as a dict."
+                f"{owner} was called with schema={schema!r}, which is not a type that values can be validated against. "
+                f"Pass a type, or a JSON Schema as a dict."
             ) from error
 
 
-def _check_json(what: str, schema: Mapping[str, Any], value: Any) -> Any:
+def _check_json(name: str, schema: Mapping[str, Any], value: Any) -> Any:
     """Return the value. Raises InvalidUpdateError if it does not conform to a JSON Schema."""
-    validator = _json_validator(what, schema)
+    validator = _json_validator(name, schema)
     try:
         error = next(iter(validator.iter_errors(value)), None)
     except ValueError as unreadable:
         raise InvalidUpdateError(
-            f"Field {what!r} must be JSON, and is of type {type(value).__name__}: {unreadable}"
+            f"Field {name!r} must be JSON, and is of type {type(value).__name__}: {unreadable}"
         ) from unreadable
     if error is None:
         return value
     path = "".join(f"[{part!r}]" for part in error.instance_path)
-    raise InvalidUpdateError(f"Field {what!r}{path}: {error.message}.")
+    raise InvalidUpdateError(f"Field {name!r}{path}: {error.message}.")
 
 
-def _json_validator(what: str, schema: Mapping[str, Any]) -> Any:
+def _json_validator(owner: str, schema: Mapping[str, Any]) -> Any:
     try:
         return json_schema_validator(schema, extra="states")
     except UnusableSchema as error:
-        raise InvalidUpdateError(f"The schema of {what} cannot be used: {error}") from error
+        raise InvalidUpdateError(f"The schema of {owner} cannot be used: {error}") from error
 
 
 class SchemaChecks:
-    """The checks of all fields of a schema whose updates have the field's own type."""
+    """The checks of all fields of a schema whose updates have the type of the field."""
 
     def __init__(self, fields: Mapping[str, Field], sources: Mapping[str, Any]) -> None:
         self._checks = {
-            name: FieldCheck(field, sources.get(name)) for name, field in fields.items() if checkable(field)
+            name: FieldCheck(field, sources.get(name)) for name, field in fields.items() if is_checkable(field)
         }
 
     def check(self, update: dict[str, Any]) -> dict[str, Any]:
-        """Return the update with checked values; the same object if nothing was converted.
+        """Return the update with validated values; the same object if nothing was converted.
 
-        An Overwrite is checked by what it holds. Raises InvalidUpdateError.
+        For an Overwrite its value is validated. Raises InvalidUpdateError.
         """
         checked = update
         for name, value in update.items():
@@ -121,14 +120,14 @@ class SchemaChecks:
         return checked
 
 
-def checkable(field: Field) -> bool:
-    """Return whether updates have the type of the field: for fields without a reducer, and for lists of lists."""
+def is_checkable(field: Field) -> bool:
+    """Return whether updates have the type of the field: without a reducer, or lists that are appended to a list."""
     channel = field.channel
     return type(channel) in (LastValue, AnyValue) or (type(channel) is Append and not channel.items)
 
 
 def constrained_annotations(schema: StateSchema) -> dict[str, Any]:
-    """For a pydantic model, the annotation of each field with its constraints: they are part of its type."""
+    """Return the annotations of the fields of a pydantic model that have constraints, which are part of the type."""
     if schema.kind is not SchemaKind.PYDANTIC:
         return {}
     annotated: dict[str, Any] = {}
@@ -139,20 +138,20 @@ def constrained_annotations(schema: StateSchema) -> dict[str, Any]:
 
 
 def type_adapter(annotation: Any) -> Any:
-    """pydantic's adapter for an annotation; classes that pydantic does not know are checked by isinstance."""
+    """Return the pydantic adapter for an annotation; classes unknown to pydantic are checked by isinstance."""
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 
     annotation = modern_typeddict(annotation)
     try:
         return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
-    except PydanticUserError:  # a model, dataclass or TypedDict brings its own configuration
+    except PydanticUserError:  # a model, dataclass or TypedDict has its own configuration
         return TypeAdapter(annotation)
 
 
 def modern_typeddict(annotation: Any) -> Any:
     """Return a hint with TypedDicts of typing_extensions, since pydantic refuses those of typing below Python 3.12.
 
-    A TypedDict that contains itself is any mapping where it comes up again.
+    Inside itself a recursive TypedDict becomes `dict[str, Any]`.
     """
     return _modern(annotation, ())
 
@@ -166,7 +165,7 @@ def _modern(hint: Any, above: tuple[Any, ...]) -> Any:
         return hint
     if origin is typing.Annotated:
         return typing.Annotated[(_modern(arguments[0], above), *arguments[1:])]  # pyright: ignore  # built at run time
-    modern = tuple(_modern(one, above) if one is not ... else one for one in arguments)
+    modern = tuple(_modern(argument, above) if argument is not ... else argument for argument in arguments)
     if all(new is old for new, old in zip(modern, arguments, strict=True)):
         return hint
     if origin in (typing.Union, types.UnionType):
@@ -187,7 +186,7 @@ def _modern_class(annotation: Any, above: tuple[Any, ...]) -> Any:
 
 
 def with_any_type(typeddict: Any) -> Any:
-    """Return the TypedDict with permission for fields of classes unknown to pydantic."""
+    """Permit fields of classes unknown to pydantic in a TypedDict, and return it."""
     from pydantic import ConfigDict
 
     typeddict.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)
@@ -245,8 +244,8 @@ def _exactly(kind: type) -> Glance:
 
 
 def _any_of(options: list[Glance | None]) -> Glance:
-    known = [option for option in options if option is not None]
-    return lambda value: any(option(value) for option in known)
+    glances = [option for option in options if option is not None]
+    return lambda value: any(glance(value) for glance in glances)
 
 
 def _one_of(options: tuple[Any, ...]) -> Glance:

@@ -8,7 +8,7 @@ import pytest
 
 from statewright import Command, Runtime, Send
 from statewright.graph.functions.hints import declared_by_hint, literal_names, may_go_anywhere
-from statewright.graph.functions.parameters import ASKABLE, is_coroutine_function, read_parameters
+from statewright.graph.functions.parameters import INJECTABLE, is_coroutine_function, read_parameters
 
 
 class State(TypedDict):
@@ -74,7 +74,7 @@ def test_what_a_function_asks_for(function: Any, takes_state: bool, asked: Any, 
 
 
 def test_every_name_that_can_be_asked_for_is_known() -> None:
-    assert set(ASKABLE) == {"config", "runtime", "writer", "store", "previous", "error"}
+    assert set(INJECTABLE) == {"config", "runtime", "writer", "store", "previous", "error"}
 
 
 def test_the_hint_of_the_state_is_read() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from statewright import START, InMemorySaver, StateGraph
-from statewright.graph.functions.runnable import PlainRunnable, RunnableNode, as_action, as_path
+from statewright.graph.functions.runnable import RunnableNode, SyncRunnable, as_action, as_path
 
 
 class State(TypedDict, total=False):
@@ -69,7 +69,7 @@ def test_what_can_be_called_is_called_unless_it_has_both_forms() -> None:
     assert as_action(function) is function
     assert as_action(Both) is Both
     assert isinstance(as_action(Both()), RunnableNode)
-    assert isinstance(as_action(InvokeOnly()), PlainRunnable)
+    assert isinstance(as_action(InvokeOnly()), SyncRunnable)
     assert as_action("text") == "text"
 
 

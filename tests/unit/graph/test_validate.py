@@ -209,15 +209,15 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "a parameter that nothing fills": (
         lambda: graph_of("a").add_node("b", lambda state, runtme: None).add_edge("a", "b"),
-        r"'b' asks for the parameter 'runtme'.*Did you mean 'runtime'",
+        r"'b' has the parameter 'runtme'.*Did you mean 'runtime'",
     ),
     "a keyword that nothing fills": (
         lambda: graph_of("a").add_node("b", lambda state, *, database: None).add_edge("a", "b"),
-        r"'b' asks for the parameter 'database'",
+        r"'b' has the parameter 'database'",
     ),
     "an error handler with such a parameter": (
         lambda: graph_of("a").add_node("b", nothing, error_handler=lambda s, eror: None).add_edge("a", "b"),
-        r"error handler of node 'b' asks for the parameter 'eror'.*Did you mean 'error'",
+        r"error handler of node 'b' has the parameter 'eror'.*Did you mean 'error'",
     ),
     "a store that is not there": (
         lambda: graph_of("a").add_node("b", lambda state, store: None).add_edge("a", "b"),

@@ -203,7 +203,7 @@ def test_a_default_is_copied_to_the_bottom() -> None:
 def test_a_field_without_reducer_is_plain(annotation: Any, hint: Any) -> None:
     field = stored("x", annotation)
     assert (field.name, field.hint, field.channel, field.start) == ("x", hint, LastValue(), None)
-    assert field.plain
+    assert not field.has_reducer
 
 
 @pytest.mark.parametrize(
@@ -231,13 +231,13 @@ def test_an_annotated_reducer_says_how_a_field_merges(annotation: Any, channel: 
     field = stored("x", annotation)
     assert field.channel == channel
     assert field.start is None
-    assert not field.plain
+    assert field.has_reducer
 
 
 def test_the_reducer_overwrite_takes_several_writers_unlike_a_plain_field() -> None:
     field = stored("x", Annotated[int, replace_value])
 
-    assert (field.channel, field.plain) == (AnyValue(), False)
+    assert (field.channel, field.has_reducer) == (AnyValue(), True)
 
 
 class Chosen(NamedTuple):

@@ -87,13 +87,13 @@ def test_what_an_update_means(update: Any, writes: dict[str, Any]) -> None:
 )
 def test_what_no_update_is(update: Any) -> None:
     with pytest.raises(
-        InvalidUpdateError, match=rf"Node 'node' answered .*type {type(update).__name__}.*'log', 'x', 'y'"
+        InvalidUpdateError, match=rf"Node 'node' returned .*type {type(update).__name__}.*'log', 'x', 'y'"
     ):
         reader().read(update, "node", IDS)
 
 
 def test_an_input_that_is_no_update_is_told_so() -> None:
-    with pytest.raises(InvalidUpdateError, match=r"The input is 'text' of type str\. Give a mapping"):
+    with pytest.raises(InvalidUpdateError, match=r"The input is 'text' of type str\. Pass a mapping"):
         reader().read("text", "__start__", IDS)
 
 
@@ -130,7 +130,7 @@ def test_an_unknown_key_is_dropped_with_a_warning_that_helps(update: Any) -> Non
 
 
 def test_an_unknown_key_of_the_input_is_warned_of_as_such() -> None:
-    with pytest.warns(UnknownKeyWarning, match="The input holds the unknown key 'z'"):
+    with pytest.warns(UnknownKeyWarning, match="The input has the unknown key 'z'"):
         reader().read({"z": 1}, "__start__", IDS)
 
 
@@ -313,8 +313,8 @@ def test_the_values_of_an_instance_are_not_copied() -> None:
 @pytest.mark.parametrize(
     ("options", "update", "said"),
     [
-        ({}, {"x": 1, "lgo": 2}, "The input holds the unknown key 'lgo'. Did you mean 'log'? Fields: log, x, y."),
-        ({"unknown_keys": "error"}, {"z": 1}, "The input holds the unknown key 'z'. Fields: log, x, y."),
+        ({}, {"x": 1, "lgo": 2}, "The input has the unknown key 'lgo'. Did you mean 'log'? Fields: log, x, y."),
+        ({"unknown_keys": "error"}, {"z": 1}, "The input has the unknown key 'z'. Fields: log, x, y."),
         ({"unknown_keys": "drop"}, {"z": 1}, None),
         ({"closed": False}, {"z": 1}, None),
         ({}, {"x": 1}, None),

@@ -22,7 +22,7 @@ from statewright.state import (
     type_adapter,
 )
 from statewright.state.fields import Field
-from statewright.state.validate import checkable, glance_for, modern_typeddict
+from statewright.state.validate import glance_for, is_checkable, modern_typeddict
 
 
 class Colour(enum.Enum):
@@ -297,7 +297,7 @@ def test_a_bad_value_is_refused_by_the_name_of_its_field(update: dict[str, Any])
     ],
 )
 def test_an_update_is_checked_where_it_has_the_type_of_its_field(channel: Any, whether: bool) -> None:
-    assert checkable(Field("x", list[int], channel, None)) is whether
+    assert is_checkable(Field("x", list[int], channel, None)) is whether
 
 
 def test_updates_for_a_reducer_of_the_users_own_are_not_checked() -> None:

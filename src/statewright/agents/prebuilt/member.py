@@ -53,7 +53,7 @@ class Member:
         self.graph = graph
         self.name = graph.name
         shared_fields = frozenset(schema.fields).difference(own_fields)
-        merging = frozenset(name for name in shared_fields if not schema.fields[name].plain)
+        merging = frozenset(name for name in shared_fields if schema.fields[name].has_reducer)
         self._shared_fields = shared_fields
         _, self._call = subgraph_calls(graph, "call", shared_fields, merging)
 

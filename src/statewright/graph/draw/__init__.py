@@ -1,4 +1,4 @@
-"""Drawings of graphs in Mermaid, DOT, SVG, text and JSON, from their declarations and not by simulation."""
+"""Drawings of graphs as Mermaid, DOT, SVG, text and JSON, made from their declared edges."""
 
 from statewright.graph.draw.drawing import Drawing
 from statewright.graph.draw.read import drawing_of

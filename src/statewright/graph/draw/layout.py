@@ -1,8 +1,8 @@
 """Layered layout of boxes from top to bottom, after Sugiyama, Tagawa and Toda (1981).
 
-Edges that close a loop are set aside; the others run downwards. A node is one layer below its lowest predecessor. An
-edge that crosses a layer gets a *bend* there, which takes part in the order of the layer. A few sweeps sort each layer
-by the mean position of the neighbours above or below. All passes are linear in nodes, edges and bends.
+Edges that close a loop are left out; the others run downwards. A node is one layer below its lowest predecessor. An
+edge that crosses a layer gets a *bend* there, which is sorted like a node. A few sweeps sort each layer by the mean
+position of the neighbours above or below. All passes are linear in nodes, edges and bends, except for the sorting.
 """
 
 from __future__ import annotations
@@ -46,55 +46,55 @@ def lay_out(shapes: Shapes) -> Layout:
 
 
 def _loop_edges(shapes: Shapes) -> set[int]:
-    """Return the edges back to a node on the path of a depth-first search. No recursion: chains may be long."""
-    ways: dict[str, list[tuple[int, str]]] = {node.id: [] for node in shapes.nodes}
+    """Return the edges back to a node on the path of a depth-first search. Iterative, since paths may be long."""
+    outgoing: dict[str, list[tuple[int, str]]] = {node.id: [] for node in shapes.nodes}
     for number, edge in enumerate(shapes.edges):
-        ways[edge.source].append((number, edge.target))
-    closing: set[int] = set()
+        outgoing[edge.source].append((number, edge.target))
+    loops: set[int] = set()
     done: set[str] = set()
-    for root in ways:
-        walk = [(root, iter(ways[root]))] if root not in done else []
-        above = {root}
-        while walk:
-            name, onward = walk[-1]
-            step = next(onward, None)
-            if step is None:
-                walk.pop()
-                above.discard(name)
+    for root in outgoing:
+        stack = [(root, iter(outgoing[root]))] if root not in done else []
+        path = {root}
+        while stack:
+            name, edges = stack[-1]
+            number, target = next(edges, (None, ""))
+            if number is None:
+                stack.pop()
+                path.discard(name)
                 done.add(name)
-            elif step[1] in above:
-                closing.add(step[0])
-            elif step[1] not in done:
-                above.add(step[1])
-                walk.append((step[1], iter(ways[step[1]])))
-    return closing
+            elif target in path:
+                loops.add(number)
+            elif target not in done:
+                path.add(target)
+                stack.append((target, iter(outgoing[target])))
+    return loops
 
 
 def _layers(shapes: Shapes, down: Sequence[DrawnEdge]) -> dict[str, int]:
-    """Return the length of the longest path to each node, in Kahn's order."""
-    waiting = {node.id: 0 for node in shapes.nodes}
-    ways: dict[str, list[str]] = {node.id: [] for node in shapes.nodes}
+    """Return the length of the longest path to each node, by Kahn's algorithm."""
+    indegree = {node.id: 0 for node in shapes.nodes}
+    successors: dict[str, list[str]] = {node.id: [] for node in shapes.nodes}
     for edge in down:
-        ways[edge.source].append(edge.target)
-        waiting[edge.target] += 1
+        successors[edge.source].append(edge.target)
+        indegree[edge.target] += 1
     layer_of = {node.id: 0 for node in shapes.nodes}
-    ready = [name for name, count in waiting.items() if not count]
-    for name in ready:
-        for target in ways[name]:
+    ready = [name for name, count in indegree.items() if not count]
+    for name in ready:  # grows while it is iterated
+        for target in successors[name]:
             layer_of[target] = max(layer_of[target], layer_of[name] + 1)
-            waiting[target] -= 1
-            if not waiting[target]:
+            indegree[target] -= 1
+            if not indegree[target]:
                 ready.append(target)
     return layer_of
 
 
 def _path(number: int, edge: DrawnEdge, layer_of: Mapping[str, int]) -> tuple[Slot, ...]:
-    between = range(layer_of[edge.source] + 1, layer_of[edge.target])
-    return (edge.source, *((number, layer) for layer in between), edge.target)
+    crossed = range(layer_of[edge.source] + 1, layer_of[edge.target])
+    return (edge.source, *((number, layer) for layer in crossed), edge.target)
 
 
 def _order(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
-    """Sort each layer by its neighbours, those above and those below in turn."""
+    """Sort each layer by its neighbours above and below, alternately."""
     above: dict[Slot, list[Slot]] = {}
     below: dict[Slot, list[Slot]] = {}
     for path in paths:
@@ -103,13 +103,13 @@ def _order(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
             below.setdefault(upper, []).append(lower)
     for sweep in range(SWEEPS):
         neighbours = below if sweep % 2 else above
-        position = {slot: at for layer in layers for at, slot in enumerate(layer)}
+        position = {slot: index for layer in layers for index, slot in enumerate(layer)}
         for layer in reversed(layers) if sweep % 2 else layers:
             if len(layer) > 1:
                 layer.sort(
-                    key=lambda slot: _mean([position[other] for other in neighbours.get(slot, [])], position[slot])
+                    key=lambda slot: _mean([position[near] for near in neighbours.get(slot, [])], position[slot])
                 )
-                position.update((slot, at) for at, slot in enumerate(layer))
+                position.update((slot, index) for index, slot in enumerate(layer))
 
 
 def _mean(positions: Sequence[int], own: int) -> float:

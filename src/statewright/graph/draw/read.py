@@ -19,7 +19,7 @@ Arrow = tuple[str, EdgeKind, str]
 
 
 def drawing_of(graph: Graph, *, xray: bool | int = False) -> Drawing:
-    """Return the drawing of a graph. `xray` opens subgraphs: all of them, or down to a depth."""
+    """Return the drawing of a graph. `xray` draws the nodes of subgraphs too: of all, or down to a depth."""
     depth = int(xray) if not isinstance(xray, bool) else (1_000 if xray else 0)
     nodes, edges = [*_nodes(graph, "", depth)], [*_edges(graph, "", depth)]
     used = {end for edge in edges for end in (edge.source, edge.target)}
@@ -45,7 +45,8 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
 def _unreachable(graph: Graph) -> Mapping[str, Sequence[Arrow]]:
     """Return the arrows of unreachable states by name.
 
-    They are not nodes, because they can never run. A front end lists them in `metadata["unreachable"]` of a node.
+    They are not nodes of the graph, because they can never run. A front end lists them in the metadata of a node, as
+    `"unreachable"`.
     """
     return {
         name: arrows for node in graph.nodes.values() for name, arrows in _metadata(node, "unreachable", {}).items()
@@ -69,12 +70,13 @@ class _Box(NamedTuple):
     label: str
     kind: NodeKind
     inner: Callable[[], object]
+    """Returns the graph to draw inside; anything else if there is none."""
 
 
 def _boxes(node: Node) -> list[_Box]:
-    """Return the boxes of a node: one, or those of `metadata["boxes"]` of a node that does the work of several.
+    """Return the boxes of a node: one, or several if it calls several graphs, which `metadata["boxes"]` declares.
 
-    The metadata has, by name, functions that return the graphs that are called.
+    The metadata has functions that return these graphs, by name.
     """
     boxes: Mapping[str, Callable[[], object]] | None = _metadata(node, "boxes", None)
     if boxes is not None:
@@ -86,7 +88,7 @@ def _boxes(node: Node) -> list[_Box]:
 
 
 def _opened(box: _Box, depth: int) -> Graph | None:
-    """Return the graph in a box, if it is to be opened."""
+    """Return the graph in a box, if it is drawn at this depth."""
     inner = box.inner() if depth > 0 else None
     return inner if isinstance(inner, Graph) else None
 
@@ -117,12 +119,12 @@ def _declared(graph: Graph) -> Iterator[DrawnEdge]:
 
 
 def is_hidden(node: Node) -> bool:
-    """Return whether a node is not the author's own and is not drawn: `metadata={"hidden": True}`."""
+    """Return whether a node was added by a front end and is not drawn: `metadata={"hidden": True}`."""
     return bool(_metadata(node, "hidden", False))
 
 
 def _outgoing(graph: Graph, source: str) -> Iterator[DrawnEdge]:
-    """Yield the edges from a node. A front end may replace them by `metadata["drawn"]`."""
+    """Yield the edges from a node. A front end may replace them with those in `metadata["drawn"]`."""
     node = graph.nodes.get(source)
     drawn = _metadata(node, "drawn", None) if node is not None else None
     if drawn is not None:
@@ -141,7 +143,7 @@ def _outgoing(graph: Graph, source: str) -> Iterator[DrawnEdge]:
 def _branch(graph: Graph, branch: Branch) -> Iterator[DrawnEdge]:
     """Yield the arrows of a conditional edge: to each target, or to every node if its targets are not declared."""
     targets = branch.targets if branch.targets is not None else {name: name for name in (*graph.nodes, END)}
-    for label, target in targets.items():
-        ends = target if target in graph.nodes else END
-        text = "" if label in (target, END) else str(label)
-        yield DrawnEdge(branch.source, ends, "conditional", text)
+    for result, target in targets.items():
+        end = target if target in graph.nodes else END
+        label = "" if result in (target, END) else str(result)
+        yield DrawnEdge(branch.source, end, "conditional", label)

@@ -1,4 +1,4 @@
-"""Rendering in every format. Renderers know shapes only, so a drawing can offer all of them."""
+"""Rendering in every format. Renderers depend on shapes only, so that `Drawing` can import all of them."""
 
 from __future__ import annotations
 

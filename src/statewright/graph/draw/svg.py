@@ -1,4 +1,4 @@
-"""Drawings as SVG: the layers of the text drawing, with curves, on a background."""
+"""Drawings as SVG: boxes in layers, with curves between them, on a background."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
 HEIGHT, LAYER, GAP, MARGIN = 36, 84, 32, 24
 """Height of a box, distance of layers, gap between boxes, margin of the drawing. In pixels."""
-LETTER = 7.6
-"""Width of a letter at 13 pixels, with some room."""
-LABEL_LETTER = 6.4
-"""Width of a letter of a label at 11 pixels."""
+CHARACTER = 7.6
+"""Width of a character of a name at 13 pixels, with some room."""
+LABEL_CHARACTER = 6.4
+"""Width of a character of a label at 11 pixels."""
 Point = tuple[float, float]
 
 _STYLE = (
@@ -32,8 +32,6 @@ _TIP = (
     '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path d="M0,0 L8,4 L0,8 z" style="fill:#7b8794;stroke:none;marker-end:none"/></marker>'
 )
-
-
 _UNWRITABLE = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
@@ -46,13 +44,14 @@ def svg(shapes: Shapes) -> str:
     """Return the drawing as one SVG element."""
     layout = lay_out(shapes)
     nodes = {node.id: node for node in shapes.nodes}
-    lone = _lone_labels(shapes, layout)
-    points, inner = _points(layout, nodes, {target: len(label) * LABEL_LETTER for target, label in lone.items()})
+    lone_labels = _lone_labels(shapes, layout)
+    widths = {target: len(label) * LABEL_CHARACTER for target, label in lone_labels.items()}
+    points, inner = _points(layout, nodes, widths)
     lanes = 26 * len(layout.loops)
-    labels = max((len(shapes.edges[number].label or "") for number in layout.loops), default=0) * LETTER / 2
+    labels = max((len(shapes.edges[number].label or "") for number in layout.loops), default=0) * CHARACTER / 2
     width, height = inner + lanes + labels + 2 * MARGIN, LAYER * (len(layout.layers) - 1) + HEIGHT + 2 * MARGIN
     lines = [
-        _edge(shapes.edges[number], [points[slot] for slot in path], is_lone=shapes.edges[number].target in lone)
+        _edge(shapes.edges[number], [points[slot] for slot in path], is_lone=shapes.edges[number].target in lone_labels)
         for number, path in layout.paths.items()
     ]
     loops = [
@@ -75,7 +74,7 @@ def svg(shapes: Shapes) -> str:
 
 
 def _lone_labels(shapes: Shapes, layout: Layout) -> dict[str, str]:
-    """Return the labels, by target, of single arrows from above, which are written right over the box."""
+    """Return the label of each box with a single arrow from above, which is drawn directly above the box."""
     labels: dict[str, list[str]] = {}
     for number in layout.paths:
         edge = shapes.edges[number]
@@ -84,13 +83,13 @@ def _lone_labels(shapes: Shapes, layout: Layout) -> dict[str, str]:
 
 
 def _width(node: DrawnNode) -> float:
-    return max(56.0, len(node.label) * LETTER + 26)
+    return max(56.0, len(node.label) * CHARACTER + 26)
 
 
 def _points(
     layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[str, float]
 ) -> tuple[dict[Slot, Point], float]:
-    """Return the centre of each slot, and the width of the widest layer; `labels` are widths of labels over boxes."""
+    """Return the centre of each slot, and the width of the widest layer; `labels` are widths of labels above boxes."""
     widths = [
         [max(_width(nodes[slot]), labels.get(slot, 0.0)) if isinstance(slot, str) else 12.0 for slot in layer]
         for layer in layout.layers
@@ -106,13 +105,13 @@ def _points(
     return points, widest
 
 
-def _box(node: DrawnNode, middle: Point) -> str:
-    x, y = middle
+def _box(node: DrawnNode, centre: Point) -> str:
+    x, y = centre
     width = _width(node)
-    round_by = HEIGHT / 2 if node.kind in ("start", "end") else 7
+    radius = HEIGHT / 2 if node.kind in ("start", "end") else 7
     return (
         f'<g class="{node.kind}"><rect x="{x - width / 2:.1f}" y="{y - HEIGHT / 2:.1f}" width="{width:.1f}" '
-        f'height="{HEIGHT}" rx="{round_by}"/><text x="{x:.1f}" y="{y + 4.5:.1f}">{escape(node.label)}</text></g>'
+        f'height="{HEIGHT}" rx="{radius}"/><text x="{x:.1f}" y="{y + 4.5:.1f}">{escape(node.label)}</text></g>'
     )
 
 

@@ -41,14 +41,14 @@ def text(shapes: Shapes) -> str:
 
 
 class _Canvas:
-    """A grid of cells with letters and of cells with lines."""
+    """A grid of cells, with characters and with lines."""
 
     def __init__(self, shapes: Shapes, layout: Layout) -> None:
         self._nodes = {node.id: node for node in shapes.nodes}
         self._steps = _steps(layout)
         self._labels = _labels(shapes, layout)
         self._columns = _columns(layout, self._nodes, self._labels)
-        self._letters: dict[tuple[int, int], str] = {}
+        self._text: dict[tuple[int, int], str] = {}
         self._lines: dict[tuple[int, int], int] = {}
 
     def boxes(self, layer: Sequence[Slot], row: int) -> int:
@@ -70,11 +70,11 @@ class _Canvas:
             self._bend(self._columns[upper], self._columns[lower], row, rows.get((upper, lower, number)), last)
         for lower in {step[1] for step in steps if isinstance(step[1], str)}:
             self._write(self._columns[lower] + 2, last, self._labels.get(lower, ""))
-            self._letters[last, self._columns[lower]] = "▼"
+            self._text[last, self._columns[lower]] = "▼"
         return last + 1
 
     def rows(self) -> Iterable[str]:
-        cells = {**{at: _CHARACTERS[bits] for at, bits in self._lines.items()}, **self._letters}
+        cells = {**{at: _CHARACTERS[bits] for at, bits in self._lines.items()}, **self._text}
         by_row: dict[int, dict[int, str]] = {}
         for (row, column), character in cells.items():
             by_row.setdefault(row, {})[column] = character
@@ -125,9 +125,9 @@ class _Canvas:
         self._write(left, row + 1, f"{side}{_line(node.label).center(inside)}{side}")
         self._write(left, row + 2, corners[2] + "─" * inside + corners[3])
 
-    def _write(self, column: int, row: int, letters: str) -> None:
-        for offset, letter in enumerate(letters):
-            self._letters[row, column + offset] = letter
+    def _write(self, column: int, row: int, characters: str) -> None:
+        for offset, character in enumerate(characters):
+            self._text[row, column + offset] = character
 
 
 def _steps(layout: Layout) -> Mapping[Slot, Sequence[Step]]:

@@ -17,7 +17,7 @@ Action = Callable[..., Any] | SubgraphLike
 def declared_destinations(
     action: Action, declared: Sequence[str] | Mapping[str, str] | None
 ) -> tuple[tuple[str, ...] | None, bool]:
-    """Return the declared targets of a node, or None, and whether it may go anywhere."""
+    """Return the declared targets of a node, None if it declares none, and whether its hints permit any target."""
     if declared is not None:
         return tuple(declared), False
     if is_subgraph(action):
@@ -25,8 +25,8 @@ def declared_destinations(
     returns = return_hint(action)
     if returns is None:
         return None, False
-    hinted = declared_by_hint(returns)
-    return hinted, hinted is None and may_go_anywhere(returns)
+    targets = declared_by_hint(returns)
+    return targets, targets is None and may_go_anywhere(returns)
 
 
 def return_hint(action: Action) -> Any:
@@ -76,7 +76,7 @@ def may_go_anywhere(returns: Any) -> bool:
 
 
 def _has_no_targets(part: Any) -> bool:
-    """Return whether a hint is a `Command[str]`, which could declare targets and does not."""
+    """Return whether a hint is a `Command[...]` without literal targets, such as `Command[str]`."""
     return typing.get_origin(part) is Command and literal_names(typing.get_args(part)[0]) is None
 
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, cast
 
 from statewright.graph.context import Runtime
 
-Asked = Literal["config", "runtime", "writer", "store", "previous", "error"]
-ASKABLE: tuple[Asked, ...] = typing.get_args(Asked)
+Injectable = Literal["config", "runtime", "writer", "store", "previous", "error"]
+INJECTABLE: tuple[Injectable, ...] = typing.get_args(Injectable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Parameters:
     takes_state: bool
     state_hint: Any
     """The annotation of the state parameter; None if there is none, or if it cannot be resolved."""
-    asked: tuple[tuple[str, Asked], ...]
+    asked: tuple[tuple[str, Injectable], ...]
     """Pairs of a parameter and the kind of argument to inject."""
     unknown: tuple[str, ...]
     """Parameters without a default that cannot be injected."""
@@ -42,7 +42,7 @@ _STATE_ONLY = Parameters(True, None, (), (), None, frozenset())
 
 def read_parameters(function: Callable[..., Any]) -> Parameters:
     """Return the parameters of a function. Raises ValueError or TypeError if they cannot be inspected."""
-    if _is_bare(function):
+    if _takes_state_only(function):
         return _STATE_ONLY
     target, is_bound = _cache_key(function)
     try:
@@ -66,8 +66,8 @@ def _cache_key(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
     return target, False
 
 
-def _is_bare(function: Callable[..., Any]) -> bool:
-    """Return whether a function has one parameter and no annotations: a check that is 40 times as fast."""
+def _takes_state_only(function: Callable[..., Any]) -> bool:
+    """Return whether a function has one parameter and no annotations. This is 40 times as fast as inspecting it."""
     code = getattr(function, "__code__", None)
     return (
         code is not None
@@ -92,7 +92,7 @@ def _read(function: Callable[..., Any], is_bound: bool = False) -> Parameters:
     if takes_state and _is_runtime(hints.get(parameters[0].name)):
         takes_state = False  # its only parameter is the runtime
     state_hint = hints.get(parameters[0].name) if takes_state else None
-    asked: list[tuple[str, Asked]] = []
+    asked: list[tuple[str, Injectable]] = []
     unknown: list[str] = []
     required: set[str] = set()
     for parameter in parameters[1:] if takes_state else parameters:
@@ -109,13 +109,13 @@ def _read(function: Callable[..., Any], is_bound: bool = False) -> Parameters:
     return Parameters(takes_state, state_hint, tuple(asked), tuple(unknown), hints.get("return"), frozenset(required))
 
 
-def _injected(parameter: inspect.Parameter, hints: dict[str, Any]) -> Asked | None:
+def _injected(parameter: inspect.Parameter, hints: dict[str, Any]) -> Injectable | None:
     if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         return None
     hint = hints.get(parameter.name)
     if _is_runtime(hint):
         return "runtime"
-    return parameter.name if parameter.name in ASKABLE else None
+    return parameter.name if parameter.name in INJECTABLE else None
 
 
 def _is_runtime(hint: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Objects with `invoke` and `ainvoke` as nodes: Runnables of LangChain, and others of the same form."""
+"""Objects with `invoke` and `ainvoke` as nodes: Runnables of LangChain, and other objects with the same methods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RunnableNode:
         return _with_config(self.runnable.invoke)(state, config)
 
 
-class PlainRunnable:
+class SyncRunnable:
     """Calls `invoke` of a Runnable under both drivers."""
 
     def __init__(self, runnable: Any) -> None:
@@ -39,7 +39,7 @@ class PlainRunnable:
 
 
 def as_action(action: Any) -> Any:
-    """Return the node function of a Runnable; any other action itself."""
+    """Return the node function for a Runnable; any other action itself."""
     if (
         type(action) is FunctionType
         or isinstance(action, type)
@@ -49,14 +49,14 @@ def as_action(action: Any) -> Any:
         return action
     if has_method(action, "ainvoke"):
         return RunnableNode(action)
-    return action if callable(action) else PlainRunnable(action)
+    return action if callable(action) else SyncRunnable(action)
 
 
 def as_path(path: Any) -> Any:
-    """Return the function of a conditional edge that a Runnable decides; any other path itself."""
+    """Return the function of a conditional edge for a Runnable; any other path itself."""
     if type(path) is FunctionType or isinstance(path, type) or callable(path) or not has_method(path, "invoke"):
         return path
-    return PlainRunnable(path)
+    return SyncRunnable(path)
 
 
 def has_method(value: Any, name: str) -> bool:
@@ -71,7 +71,7 @@ def _name(runnable: Any) -> str:
 
 
 def _with_config(method: Callable[..., Any]) -> Callable[[Any, Config], Any]:
-    """Return the method with a config parameter, which objects outside of frameworks may lack."""
+    """Return the method with a config parameter, which objects that are not Runnables of LangChain may lack."""
     try:
         inspect.signature(method).bind(None, None)
     except TypeError:

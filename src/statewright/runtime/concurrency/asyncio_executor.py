@@ -1,7 +1,7 @@
-"""The executor for what awaits: an asyncio task for each task in flight.
+"""The executor for coroutines: one asyncio task for each task in flight.
 
-Only as many are started as may be in flight; each that ends starts the next one. That bounds memory, and the garbage
-collector's work with it. The next is started through the loop, not by the task that ends: under
+Only as many are started as may be in flight, and each that ends starts the next one. That bounds the memory, and the
+work of the garbage collector. The next one is started by a callback of the loop, not by the task that ends: under
 `asyncio.eager_task_factory` a task that never waits would otherwise start its successors recursively.
 """
 
@@ -26,8 +26,8 @@ DEFAULT_IN_FLIGHT: Final = 1000
 """The default limit of concurrent coroutines in one superstep."""
 
 
-def _leave(step: Superstep, place: int, _ended: object) -> None:
-    step.leave(place)
+def _record_stop(step: Superstep, index: int, _ended: object) -> None:
+    step.leave(index)
 
 
 class LoopExecutor:
@@ -36,43 +36,43 @@ class LoopExecutor:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._running: dict[asyncio.Task[None], int] = {}
-        """The tasks in flight, with their places."""
+        """The tasks in flight, with their indices."""
         self.is_stopping = False
-        """True while this executor cancels its coroutines, as opposed to a cancellation from elsewhere."""
+        """True once this executor has cancelled its coroutines, as opposed to a cancellation from elsewhere."""
         self.threads = Slots(DEFAULT_THREADS)
         self._slots: Slots | None = None
-        """The limit on the whole tree of calls, if there is one; several are the business of each task."""
+        """The limit on the whole tree of calls, if there is exactly one. If there are several, each task takes slots
+        of all of them itself (`tasks/retries_async`)."""
         self._held = 0
-        """The number of slots in the run's limits that running tasks occupy."""
+        """The number of slots of this limit that running tasks occupy."""
         self._context = contextvars.copy_context()
 
     @property
     def has_running(self) -> bool:
         return not all(task.done() for task in tuple(self._running))
 
-    def start(self, step: Superstep, places: Sequence[int], limit: int) -> None:
+    def start(self, step: Superstep, indices: Sequence[int], limit: int) -> None:
         self._step = step
-        self._waiting = len(places)
-        self._places: Iterator[int] = iter(places)
+        self._waiting = len(indices)
+        self._indices: Iterator[int] = iter(indices)
         slots = step.run.slots
         self._slots = slots[0] if len(slots) == 1 else None
         self._guards_all = len(slots) > 1 or (step.run.guards_all and not slots)
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.sibling_group = self
         self._scope.holding = slots if self._slots is not None else ()
-        self._context = contextvars.copy_context()  # what one node does to its context, the next must not see
-        for _ in range(min(limit, len(places))):
+        self._context = contextvars.copy_context()  # changes that one node makes to its context must not reach the next
+        for _ in range(min(limit, len(indices))):
             self._start_when_free()
 
     def wind_down(self) -> None:
         """Cancel the running coroutines, since a task has failed; plain functions continue. Called on the loop."""
         self.is_stopping = True
-        for task, place in tuple(self._running.items()):
+        for task, index in tuple(self._running.items()):
             step = self._step
-            task.add_done_callback(partial(_leave, step, place))
-            if (
-                step.nodes[step.tasks[place].node].acall is not None
-            ):  # else it runs on a thread, where nothing can stop it
+            task.add_done_callback(partial(_record_stop, step, index))
+            # A plain function runs on a thread, where nothing can stop it.
+            if step.nodes[step.tasks[index].node].acall is not None:
                 task.cancel()
 
     async def cancel(self) -> asyncio.CancelledError | None:
@@ -82,61 +82,61 @@ class LoopExecutor:
         for task in running:
             task.cancel()
         signal = await wait_for_all(running) if running else None
-        for _ in range(self._held):  # of those that did not come to their end
-            self._give_back()
+        for _ in range(self._held):  # those of tasks that were cancelled before they could release them
+            self._release_slot()
         return signal
 
     def abandon(self) -> None:
-        """Release the slots of tasks that still run, since their loop will not. May be called in a finaliser."""
+        """Release the slots of running tasks, which their loop will not finish. May be called in a finaliser."""
         for _ in range(self._held):
-            workers.hand_over(self._give_back)
+            workers.hand_over(self._release_slot)
 
     def _start_when_free(self) -> None:
-        """Start a task as soon as the limits on the whole tree of calls have a place for it."""
+        """Start a task as soon as the limit on the whole tree of calls has a slot for it."""
         if self._slots is None:
             self._start_next()
-        elif self._slots.acquire(self._offered):
-            self._start_in_place()
+        elif self._slots.acquire(self._accept_slot):
+            self._start_in_slot()
 
-    def _offered(self) -> bool:
-        """Take a slot that has become free. Called from any thread."""
+    def _accept_slot(self) -> bool:
+        """Take a slot that has become free, unless it is not needed any more. Called from any thread."""
         if self._step.closed or self._loop.is_closed():
             return False
-        self._loop.call_soon_threadsafe(self._start_in_place, context=self._context)
+        self._loop.call_soon_threadsafe(self._start_in_slot, context=self._context)
         return True
 
-    def _start_in_place(self) -> None:
+    def _start_in_slot(self) -> None:
         self._held += 1
         self._start_next()
 
-    def _give_back(self) -> None:
+    def _release_slot(self) -> None:
         if self._slots is not None:
             self._held -= 1
             self._slots.release()
 
     def _start_next(self) -> None:
         step = self._step
-        place = next(self._places, None)
-        if place is None or not step.begin(place):
+        index = next(self._indices, None)
+        if index is None or not step.begin(index):
             if self._held:
-                self._give_back()
+                self._release_slot()
             return
         self._waiting -= 1
-        task = step.tasks[place]
+        task = step.tasks[index]
         try:
             node = step.nodes[task.node]
             performs = perform_async if node.guards is None and not self._guards_all else perform_guarded_async
-            running = self._loop.create_task(performs(self._scope, node, task, step.checkpoint, place))
+            running = self._loop.create_task(performs(self._scope, node, task, step.checkpoint, index))
         except Exception as error:  # of a task factory: without an outcome the superstep would wait for ever
-            step.land(place, Failure(task, error))
+            step.accept(index, Failure(task, error))
             return
-        self._running[running] = place
+        self._running[running] = index
 
     def ended(self, scope: Scope, outcome: Outcome) -> None:
-        """Report the end of a task. Called by the task itself: cheaper than a callback, or a coroutine around it."""
+        """Report the end of a task. The task calls this itself, which costs less than a callback or a wrapper."""
         self._running.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
-        self._step.land(scope.index, outcome)
+        self._step.accept(scope.index, outcome)
         if self._held:
-            self._give_back()
+            self._release_slot()
         if self._waiting:
             self._loop.call_soon(self._start_when_free, context=self._context)

@@ -1,4 +1,4 @@
-"""The handle by which a run is asked to stop: at the next superstep boundary, or at once."""
+"""The handle with which a run is asked to stop: before the next superstep, or at once."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from statewright.futures import SafeEvent
 
 
 class RunControl:
-    """Give one to a call as `control=`, and ask it to stop from any thread, or from a signal handler.
+    """Stops the call that was given it as `control=`, from any thread or from a signal handler.
 
     The whole tree of subgraphs shares it.
     """
 
-    # No lock: a signal handler may ask while the thread that it interrupts is anywhere in here, and a suspended run
-    # may be dropped anywhere. Each operation on the dict and on the deque is atomic by itself.
+    # No lock: a signal handler may stop the run while the thread that it interrupts executes one of these methods, and
+    # a suspended run may be dropped at any time. Each operation on the dict and the deque is atomic by itself.
     __slots__ = ("__weakref__", "_calls", "_waiters", "cancel_reason", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None
-        """Why the run should stop before its next superstep; None while it should not."""
+        """The reason to stop before the next superstep; None if no drain was requested."""
         self.cancel_reason: str | None = None
-        """Why the run should stop at once; None while it should not."""
+        """The reason to stop at once; None if no cancellation was requested."""
         self._waiters: deque[SafeEvent] = deque()
         self._calls: dict[object, tuple[Callable[[], object], object]] = {}
         """The callbacks, each with the run to which it belongs."""
 
     def request_drain(self, reason: str = "drain requested") -> None:
-        """Stop before the next superstep. What was done is kept; `invoke(None)` on the thread goes on."""
+        """Stop before the next superstep. Completed supersteps are kept; `invoke(None)` on the thread continues."""
         self.drain_reason = reason
 
     def request_cancel(self, reason: str = "cancel requested") -> None:
         """Stop at once, in all subgraphs too.
 
-        Coroutines are cancelled; plain functions cannot be stopped, but nobody waits for them and what they still
-        write is ignored. Results that had landed are kept; `invoke(None)` on the thread goes on with the rest.
+        Coroutines are cancelled; plain functions cannot be stopped, but the run does not wait for them, and what they
+        still write is ignored. The results of tasks that had ended are kept; `invoke(None)` on the thread executes the
+        others.
         """
         self.cancel_reason = reason
         failed: Exception | None = None
         for key, (call, _) in self._calls.copy().items():
             try:
                 call()
-            except Exception as error:  # the others must hear of it all the same
+            except Exception as error:  # the other callbacks must be called all the same
                 # If its block has ended in between, the event loop that it would have woken is closed.
                 if key in self._calls or not isinstance(error, RuntimeError):
                     failed = failed or error
@@ -51,7 +52,7 @@ class RunControl:
             raise failed
 
     def wake(self, run: object) -> None:
-        """Wake whatever a cancellation of the run would stop: the run has ended in another way."""
+        """Call the callbacks of one run as if it were cancelled, since it has ended in another way."""
         for call, owner in self._calls.copy().values():
             if owner is run:
                 with suppress(RuntimeError):  # its block has ended and its event loop is closed
@@ -67,7 +68,7 @@ class RunControl:
 
     @contextmanager
     def calling(self, callback: Callable[[], object], run: object = None) -> Generator[None]:
-        """While the block runs, call back when the run is cancelled; at once if it was.
+        """During the block, call back when the run is cancelled; at once if it already was.
 
         `run` is the run to which the block belongs: several may share a control, and each waits only for its own.
         """
@@ -89,11 +90,11 @@ class RunControl:
         return not self._calls
 
     def wait_until_stopped(self, run: object = None) -> None:
-        """Wait until everything of a run that a cancellation stops has cleaned up; all of it ends by itself."""
+        """Wait until all blocks of a run that a cancellation stops have cleaned up. They end without further help."""
         while self._has_calls(run):
             stopped = SafeEvent()
             self._waiters.append(stopped)
-            if self._has_calls(run):  # still: a block that ends now sets the event
+            if self._has_calls(run):  # checked again: only a block that ends from now on sets the event
                 stopped.wait()
 
     def _has_calls(self, run: object) -> bool:
@@ -101,22 +102,22 @@ class RunControl:
 
 
 class LinkedControl(RunControl):
-    """A control for one call, which is also cancelled or drained with the control passed by the user."""
+    """A control for one call, which is also cancelled or drained with the control that the user has passed."""
 
-    __slots__ = ("_given",)
+    __slots__ = ("_source",)
 
-    def __init__(self, given: RunControl) -> None:
+    def __init__(self, source: RunControl) -> None:
         super().__init__()
-        self._given = given
+        self._source = source
 
     @property
     def drain_requested(self) -> bool:
         if self.drain_reason is None:  # a drain has no callbacks: waiting code polls this property
-            self.drain_reason = self._given.drain_reason
+            self.drain_reason = self._source.drain_reason
         return self.drain_reason is not None
 
     @contextmanager
     def linked(self) -> Generator[None]:
         """Forward cancellations of the user's control during the block."""
-        with self._given.calling(lambda: self.request_cancel(self._given.cancel_reason or "cancel requested")):
+        with self._source.calling(lambda: self.request_cancel(self._source.cancel_reason or "cancel requested")):
             yield

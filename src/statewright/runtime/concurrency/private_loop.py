@@ -1,7 +1,7 @@
 """Event loops on threads of their own, for coroutine nodes of runs that are driven without one.
 
-A coroutine node may block its loop by calling `invoke` again, directly or through threads that it waits for. So a
-loop is lent to one superstep at a time: a nested run gets another one, however deep the nesting.
+A coroutine node may block its loop by calling `invoke` again, directly or through threads that it waits for. So each
+loop serves one superstep at a time, and a nested run gets another loop, however deep the nesting.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from statewright.runtime.tasks.scope import current_scope
 _idle: list[asyncio.AbstractEventLoop] = []
 """Loops that run on threads of their own."""
 _resting: list[asyncio.AbstractEventLoop] = []
-"""Loops that run only while somebody waits for them."""
+"""Loops without a thread, which run only while a caller of `run_here` waits."""
 
 
 def borrow_loop() -> asyncio.AbstractEventLoop:
-    """A running loop that nobody else uses. The one given back last comes first, so programs mostly see one loop."""
+    """Return a running loop that is not in use: the one released last, so that most programs see only one loop."""
     try:
         return _idle.pop()
     except IndexError:
-        return _started()
+        return _start_loop()
 
 
 def give_back(loop: asyncio.AbstractEventLoop, *, idle: bool) -> None:
-    """Let others use the loop: at once if nothing runs on it, else when it next finds time."""
+    """Make a loop available again: at once if nothing runs on it, otherwise after its pending callbacks."""
     if idle:
         _idle.append(loop)
     else:
@@ -48,7 +48,7 @@ def give_back(loop: asyncio.AbstractEventLoop, *, idle: bool) -> None:
 
 
 def run_privately(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a coroutine function on a private loop, and wait for its answer."""
+    """Call a coroutine function on a private loop, and wait for its result."""
     loop = borrow_loop()
     try:
         return resolve(asyncio.run_coroutine_threadsafe(function(*args), loop))
@@ -57,40 +57,40 @@ def run_privately(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def run_here(function: Callable[..., Any], *args: Any, control: RunControl | None = None) -> Any:
-    """Call a coroutine function on the present thread, on a loop that runs for it alone, and wait for its answer.
+    """Call a coroutine function on this thread, on a loop that runs for it alone, and wait for its result.
 
-    A fifth of the cost of a handover to another thread, for coroutines of ours that leave nothing running behind them.
-    Where a loop runs on the thread already, another thread's it is. Raises RunCancelled if `control` cancels it.
+    This costs a fifth of a call on another thread, but the coroutine must not leave anything running on the loop. If a
+    loop is already running on this thread, another thread is used. Raises RunCancelled if `control` cancels the call.
     """
     if is_on_loop():
         return run_privately(function, *args)
-    # A loop keeps the context in which it was made, and with it whatever was running then.
+    # An empty context: a loop keeps the one in which it was created, and with it the scope of the running task.
     loop = _resting.pop() if _resting else contextvars.Context().run(_new_loop)
     task = loop.create_task(function(*args))
     try:
         if control is None:
             return loop.run_until_complete(task)
-        with control.calling(lambda: loop.call_soon_threadsafe(task.cancel), _present_run()):
+        with control.calling(lambda: loop.call_soon_threadsafe(task.cancel), _current_run()):
             return loop.run_until_complete(task)
     except asyncio.CancelledError:
         if control is None or control.cancel_reason is None:
             raise
         raise RunCancelled(control.cancel_reason) from None
     finally:
-        if not task.done():  # a KeyboardInterrupt, say, came in between
+        if not task.done():  # a KeyboardInterrupt, for example
             task.cancel()
             loop.run_until_complete(asyncio.wait([task]))
         _resting.append(loop)
 
 
-def _present_run() -> object:
-    """The run to which the present code belongs."""
+def _current_run() -> object:
+    """Return the root run in which this code is executed, if any."""
     scope = current_scope()
     return scope.run.root if scope is not None else None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop with a timer: without one, waiting for events would hold up the main thread's signal handlers."""
+    """Return a loop with a timer: without one, a wait for events would delay signal handlers on the main thread."""
     loop = asyncio.new_event_loop()
     _poll_signals(loop)
     return loop
@@ -100,7 +100,7 @@ def _poll_signals(loop: asyncio.AbstractEventLoop) -> None:
     loop.call_later(SIGNAL_POLL_SECONDS, _poll_signals, loop)
 
 
-def _started() -> asyncio.AbstractEventLoop:
+def _start_loop() -> asyncio.AbstractEventLoop:
     started: Future[asyncio.AbstractEventLoop] = Future()
     threading.Thread(target=_run_forever, args=(started,), name="statewright-loop", daemon=True).start()
     return started.result()
@@ -127,7 +127,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Coroutines:
-    """Tasks of one superstep that run on a private loop; called to end them."""
+    """The tasks of one superstep that run on a private loop."""
 
     __slots__ = ("_executor", "_loop", "_run")
 
@@ -137,47 +137,44 @@ class Coroutines:
         self._executor = executor
 
     def wind_down(self) -> None:
-        """Cancel the coroutines, since a task has failed; plain functions go on."""
+        """Cancel the coroutines, since a task has failed; plain functions continue."""
         self._loop.call_soon_threadsafe(self._executor.wind_down)
 
-    def __call__(self, waits: bool) -> None:
-        """Cancel what still runs, wait until it has cleaned up if told so, and give the loop back.
-
-        A finaliser must not wait.
-        """
+    def end(self, *, wait: bool) -> None:
+        """Cancel running coroutines, and release the loop. A finaliser must not `wait` until they have cleaned up."""
         loop, executor = self._loop, self._executor
         if executor.has_running or self._run.calls is not None:
-            cancelling = asyncio.run_coroutine_threadsafe(self._end(), loop)
-            cancelling.add_done_callback(lambda _: _at_work.discard(executor))
-            if waits:
-                resolve(cancelling)
+            cancellation = asyncio.run_coroutine_threadsafe(self._cancel(), loop)
+            cancellation.add_done_callback(lambda _: _active_executors.discard(executor))
+            if wait:
+                resolve(cancellation)
         else:
-            _at_work.discard(executor)
+            _active_executors.discard(executor)
         give_back(loop, idle=not executor.has_running)
 
-    async def _end(self) -> None:
+    async def _cancel(self) -> None:
         await self._executor.cancel()
         if self._run.calls is not None:
             await self._run.calls.end_async()
 
 
-def start_coroutines(step: Superstep, places: Sequence[int], limit: int | None) -> Coroutines:
+def start_coroutines(step: Superstep, indices: Sequence[int], limit: int | None) -> Coroutines:
     """Start tasks on a private loop, in copies of the caller's context."""
     loop = borrow_loop()
     executor = LoopExecutor(loop)
-    _at_work.add(executor)
+    _active_executors.add(executor)
     context = contextvars.copy_context()
-    loop.call_soon_threadsafe(_start, executor, step, places, limit or DEFAULT_IN_FLIGHT, context=context)
+    loop.call_soon_threadsafe(_start, executor, step, indices, limit or DEFAULT_IN_FLIGHT, context=context)
     return Coroutines(step.run, loop, executor)
 
 
-def _start(executor: LoopExecutor, step: Superstep, places: Sequence[int], limit: int) -> None:
+def _start(executor: LoopExecutor, step: Superstep, indices: Sequence[int], limit: int) -> None:
     try:
-        executor.start(step, places, limit)
+        executor.start(step, indices, limit)
     except Exception as error:  # the loop would only report it, and the superstep would wait for ever
-        step.land(places[0], Failure(step.tasks[places[0]], error))
+        step.accept(indices[0], Failure(step.tasks[indices[0]], error))
 
 
-_at_work: set[LoopExecutor] = set()
-"""The executors whose tasks are running. A loop holds its tasks weakly: in an abandoned stream they would be collected
-as garbage, and their coroutines closed on a thread that is not that of the loop."""
+_active_executors: set[LoopExecutor] = set()
+"""The executors whose tasks are running. A loop holds its tasks weakly: without this reference, those of an abandoned
+stream would be collected as garbage, and their coroutines closed on a thread other than that of the loop."""

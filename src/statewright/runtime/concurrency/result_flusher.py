@@ -1,7 +1,8 @@
-"""Save results of a long superstep in groups while other tasks of it still run.
+"""Save the results of a long superstep in groups while other tasks of it still run.
 
-A crash then costs the tasks that ran, and not those that had ended. A superstep that is over before the first group
-is due writes none: its commit has everything. Of those that landed while one group was written the next is made.
+After a crash only the tasks that were running are executed again, not those that had ended. Most supersteps are over
+before the first group is due, and write none: their commit contains everything. Results that arrive while a group is
+being written form the next one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from statewright.runtime.core.commit import saved_form_of_result
 from statewright.runtime.invocation.run import Run
 
 GROUP_EVERY: Final = 0.05
-"""Seconds after which a result is written if no other write includes it."""
+"""Seconds after which a result is written unless the superstep has ended."""
 
 
 class ResultFlusher:
@@ -59,7 +60,7 @@ class ResultFlusher:
             timer.cancel()
 
     def abandon(self) -> None:
-        """Like `close`, from anywhere: it takes no lock, so a group may be written that is under way."""
+        """Do the same as `close` without a lock, from anywhere; a group that is being written is completed."""
         self._closed = True
 
     def _due(self) -> None:
@@ -68,12 +69,12 @@ class ResultFlusher:
             if self._closed or self._writing:
                 return
             self._writing = True
-        workers.submit(self._write)  # whoever rings must not wait for a disk
+        workers.submit(self._write)  # the thread of the clock must not wait for a disk
 
     def _write(self) -> None:
-        """Write one group after the other until no new result has arrived."""
+        """Write groups until no new result has arrived."""
         while (group := self._next_group()) is not None:
-            with suppress(Exception):  # the end of the superstep is refused for the same reason, and says so
+            with suppress(Exception):  # the commit of the superstep fails for the same reason, and reports it
                 self._save(group)
                 self._run.count_as_finished(result.task.id for result in group)
 
@@ -87,13 +88,12 @@ class ResultFlusher:
         run = self._run
         assert run.saver is not None
         assert isinstance(run.line, BranchKey)
-        landed = {one.task.id: saved_form_of_result(run.program, one) for one in group}
-        known = Pending(completed=landed)
-        resolve(run.saver.save_results(run.line, self._checkpoint_id, known, hold=run.hold(run.ports.clock.now())))
+        pending = Pending(completed={result.task.id: saved_form_of_result(run.program, result) for result in group})
+        resolve(run.saver.save_results(run.line, self._checkpoint_id, pending, hold=run.hold(run.ports.clock.now())))
 
 
-def landing_of(run: Run, checkpoint: Checkpoint) -> ResultFlusher | None:
-    """Return the writer of a superstep's results; None if nothing is saved before the superstep ends."""
+def flusher_for(run: Run, checkpoint: Checkpoint) -> ResultFlusher | None:
+    """Return the flusher of a superstep; None if nothing is saved before the superstep ends."""
     if run.saver is None or run.line is None or run.saves_at_rest:
         return None
     return ResultFlusher(run, checkpoint)

@@ -1,4 +1,14 @@
-"""The tasks of one superstep while they run, whoever runs them."""
+"""The tasks of one superstep while they run, on whichever threads and event loops.
+
+A superstep goes through three states. While it is *open*, tasks may begin. It is *ending* once a task has failed or the
+caller of the graph ends: no further task begins, and the running ones have until the end of the grace period. Then it
+is *closed*: the driver takes `outcomes`, and later outcomes are ignored, since a plain function that could not be
+stopped must not write any more. It also closes as soon as the last outcome has arrived, or the run is cancelled.
+
+Outcomes arrive on any thread, so the state changes under `lock`. Two kinds of callers must not wait for a lock, since
+they may have interrupted the thread that holds it: signal handlers and finalisers. They use `abandon`, which sets
+`closed` without it; an outcome that arrives at the same moment may still be stored, and is ignored.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +19,7 @@ from contextlib import contextmanager, suppress
 from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError, RunCancelled
 from statewright.graph import ParentCommand
-from statewright.runtime.concurrency.result_flusher import ResultFlusher, landing_of
+from statewright.runtime.concurrency.result_flusher import ResultFlusher, flusher_for
 from statewright.runtime.core.effects import RunTasks
 from statewright.runtime.core.loop import budget_exit
 from statewright.runtime.core.program import NodeProgram
@@ -18,18 +28,16 @@ from statewright.runtime.invocation.run import OpenSuperstep, Run
 
 
 class Superstep:
-    """Collects outcomes in task order, whatever the order of arrival.
+    """Collects the outcomes of tasks, in task order whatever the order of their arrival.
 
-    It closes when the last task has landed. After a failure it starts nothing more, and closes once what is under way
-    has landed or the driver has waited for long enough. What arrives later is dropped: a plain function that was left
-    running must not write any more. A Command for the parent graph is no failure: it waits for the others.
+    A Command for the parent graph does not count as a failure here: the other tasks continue.
     """
 
     __slots__ = (
         "_callbacks",
-        "_landing",
-        "_left",
+        "_flusher",
         "_on_change",
+        "_remaining",
         "checkpoint",
         "closed",
         "ending",
@@ -43,7 +51,7 @@ class Superstep:
     )
 
     def __init__(self, run: Run, effect: RunTasks, on_change: Callable[[], object]) -> None:
-        """`on_change` is called, from any thread, when it has closed, and when it has begun to end."""
+        """`on_change` is called on any thread, when the superstep begins to end and when it has closed."""
         self.run = run
         self.checkpoint: Checkpoint = effect.checkpoint
         self.tasks: tuple[Task, ...] = effect.tasks
@@ -51,48 +59,48 @@ class Superstep:
         self.outcomes: list[Outcome | None] = [None] * len(effect.tasks)
         self.closed = False
         self.ending = False
-        """True if no further task is started: a task has failed, or the caller of this graph ends."""
+        """True if no further task may begin: a task has failed, or the caller of this graph ends."""
         self.failure: Failure | None = None
         """The first failure."""
         self.under_way: set[int] = set()
-        """The places of tasks that have begun and have not ended."""
+        """The indices of tasks that have begun and have not ended."""
         self.lock = threading.Lock()
-        self._left = len(effect.tasks)
+        self._remaining = len(effect.tasks)
         self._on_change = on_change
         self._callbacks: dict[object, Callable[[], object]] = {}
-        self._landing = landing_of(run, effect.checkpoint)
+        self._flusher = flusher_for(run, effect.checkpoint)
 
-    def land(self, place: int, outcome: Outcome) -> None:
-        """Accept the outcome of the task at `place`, from any thread."""
+    def accept(self, index: int, outcome: Outcome) -> None:
+        """Accept the outcome of a task. Called from any thread."""
         if type(outcome) is not TaskResult:
-            self._call_off(place)
-        if self._landing is not None and type(outcome) is TaskResult:
-            outcome = self._noted(self._landing, outcome)
+            self._call_off(index)
+        if self._flusher is not None and type(outcome) is TaskResult:
+            outcome = self._flush_soon(self._flusher, outcome)
         with self.lock:
-            self.under_way.discard(place)
+            self.under_way.discard(index)
             if self.closed:
                 return
             if self.ending or (type(outcome) is Failure and not outcome.leaves):
-                changed = self._take_while_ending(place, outcome)
+                changed = self._accept_while_ending(index, outcome)
             else:
-                self.outcomes[place] = outcome
-                self._left -= 1
-                changed = not self._left
-            if changed and (not self._left or not self.under_way):
+                self.outcomes[index] = outcome
+                self._remaining -= 1
+                changed = not self._remaining
+            if changed and (not self._remaining or not self.under_way):
                 self._close_after_calls()
         if changed:
-            self._tell()
+            self._notify()
 
-    def land_lone(self, outcome: Outcome | None) -> None:
-        """Accept the outcome of a task that ran alone while calls that it has made are still running.
+    def accept_lone(self, outcome: Outcome | None) -> None:
+        """Accept the outcome of a task that ran alone, while calls that it has made are still running.
 
-        None stands for one that was stopped.
+        `outcome` is None if the task was stopped.
         """
         if outcome is None:
             self._call_off(0)
             self.end()
         else:
-            self.land(0, outcome)
+            self.accept(0, outcome)
 
     def call_ended(self) -> None:
         """Record that a call of a `@task` function has ended."""
@@ -102,81 +110,81 @@ class Superstep:
             self._close_after_calls()
             changed = self.closed
         if changed:
-            self._tell()
+            self._notify()
 
-    def _call_off(self, place: int) -> None:
-        """Begin nothing more of what the task at `place` has called: it is over."""
+    def _call_off(self, index: int) -> None:
+        """Cancel calls of an ended task that have not begun."""
         if self.run.calls is not None:
-            self.run.calls.call_off(self.tasks[place])
+            self.run.calls.call_off(self.tasks[index])
 
     def _close_after_calls(self) -> None:
-        """Close, unless plain functions that tasks have called must be awaited. The lock is held."""
+        """Close, unless plain functions that tasks have called must be awaited. The caller holds the lock."""
         run = self.run
         if run.calls is None or self.closed or run.config.sibling_grace == 0 or run.root.hold_lost:
             self._close()
-        elif run.calls.are_waited_for(self.tasks, self.outcomes):
+        elif run.calls.must_be_awaited(self.tasks, self.outcomes):
             self.ending = True
         else:
             self._close()
 
-    def _take_while_ending(self, place: int, outcome: Outcome) -> bool:
-        """Accept a failure, or an outcome after one. Return whether that changes anything for waiting threads."""
-        begins = not self.ending
-        if type(outcome) is not Failure or outcome.leaves or begins:
-            self.outcomes[place] = outcome
-        elif not isinstance(outcome.error, RunCancelled | NodeCancelledError):  # it was stopped, that is no failure
+    def _accept_while_ending(self, index: int, outcome: Outcome) -> bool:
+        """Accept a failure, or an outcome after one. Return True if waiting threads must be notified."""
+        is_first_failure = not self.ending
+        if type(outcome) is not Failure or outcome.leaves or is_first_failure:
+            self.outcomes[index] = outcome
+        elif not isinstance(outcome.error, RunCancelled | NodeCancelledError):  # a task that was stopped has not failed
             outcome.came_later = self.failure is not None
-            self.outcomes[place] = outcome
-        self._left -= 1
-        if begins:
+            self.outcomes[index] = outcome
+        self._remaining -= 1
+        if is_first_failure:
             assert type(outcome) is Failure
             self.ending, self.failure = True, outcome
-            if not self._may_wait(outcome.error):
+            if not self._should_await_siblings(outcome.error):
                 self._close()
-        return begins or not self.under_way or not self._left
+        return is_first_failure or not self.under_way or not self._remaining
 
-    def _may_wait(self, error: BaseException) -> bool:
-        """True if siblings of a failed task may be awaited."""
+    def _should_await_siblings(self, error: BaseException) -> bool:
+        """Return whether running siblings of a task that failed with this error get a grace period."""
         if isinstance(error, RunCancelled) or not isinstance(error, Exception | ParentCommand):
             return False
         return self.run.config.sibling_grace != 0 and not budget_exit(self.run, error)
 
-    def _noted(self, landing: ResultFlusher, result: TaskResult) -> Outcome:
-        """The result, to be saved while others still run; the failure of its task if that cannot be arranged."""
-        if self._left > 1 and not self.closed:
+    def _flush_soon(self, flusher: ResultFlusher, result: TaskResult) -> Outcome:
+        """Have a result saved while other tasks still run. Return it, or a Failure if that cannot be scheduled."""
+        if self._remaining > 1 and not self.closed:
             try:
-                landing.add(result)
+                flusher.add(result)
             except Exception as error:  # of the clock
                 return Failure(result.task, error)
         return result
 
-    def begin(self, place: int) -> bool:
-        """Record that the task at `place` begins. Return False if no task may begin any more."""
+    def begin(self, index: int) -> bool:
+        """Record that a task begins. Return False if no task may begin any more."""
         with self.lock:
             if self.ending or self.closed:
                 return False
-            self.under_way.add(place)
+            self.under_way.add(index)
             return True
 
-    def leave(self, place: int) -> None:
-        """Record that the task at `place` was stopped and has no outcome."""
-        self._call_off(place)
+    def leave(self, index: int) -> None:
+        """Record that a task was stopped and has no outcome."""
+        self._call_off(index)
         with self.lock:
-            self.under_way.discard(place)
+            self.under_way.discard(index)
             if self.closed or not self.ending or self.under_way:
                 return
             self._close_after_calls()
-        self._tell()
+        self._notify()
 
     def end(self) -> None:
-        """Start nothing more: whoever has called this graph ends. What is under way may land."""
+        """Let no further task begin, since the caller of this graph ends. Running tasks may still bring an outcome."""
         with self.lock:
             if self.closed or self.ending:
                 return
             self.ending = True
             if not self.under_way:
                 self._close_after_calls()
-        self._tell()
+        self._notify()
 
     def close(self) -> None:
         """Accept no further outcomes."""
@@ -184,34 +192,34 @@ class Superstep:
             was_closed = self.closed
             self._close()
         if not was_closed:
-            self._tell_inside()
+            self._notify_callbacks()
 
     def abandon(self) -> None:
-        """Do the same as `close` without a lock, from anywhere. An outcome may arrive meanwhile and is ignored."""
+        """Do the same as `close` without the lock; finalisers and signal handlers may call this."""
         was_closed, self.closed = self.closed, True
         self.run.closed_step = max(self.run.closed_step, self.checkpoint.step)
-        if self._landing is not None:
-            self._landing.abandon()
+        if self._flusher is not None:
+            self._flusher.abandon()
         if not was_closed:
-            self._tell_inside()
+            self._notify_callbacks()
 
-    def close_and_tell(self) -> None:
-        """Accept no further outcomes, and wake the driver, which waits for no task. Signal handlers may call this."""
+    def close_and_notify(self) -> None:
+        """Accept no further outcomes, and wake the driver. Signal handlers may call this."""
         self.abandon()
         self._on_change()
 
     def follow(self, above: OpenSuperstep) -> None:
         """End or close together with the superstep in which this graph was called."""
         if above.closed:
-            self.close_and_tell()
+            self.close_and_notify()
         elif above.ending:
             self.end()
 
     @contextmanager
-    def telling(self, callback: Callable[[], object]) -> Generator[None]:
-        """While the block runs, call back when it begins to end and when it closes; immediately if it already has."""
+    def notifying(self, callback: Callable[[], object]) -> Generator[None]:
+        """During the block, call back when the superstep begins to end and when it closes, or at once if it has."""
         key = object()
-        self._callbacks[key] = callback  # without the lock: a block may end in a finaliser
+        self._callbacks[key] = callback  # without the lock, since the block may end in a finaliser
         try:
             if self.ending or self.closed:
                 callback()
@@ -220,25 +228,25 @@ class Superstep:
             self._callbacks.pop(key, None)
 
     def _close(self) -> None:
-        """Close. The lock is held."""
+        """Close. The caller holds the lock."""
         self.closed = True
         self.run.closed_step = max(self.run.closed_step, self.checkpoint.step)
-        if self._landing is not None:
-            self._landing.close()
+        if self._flusher is not None:
+            self._flusher.close()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         try:
-            self._tell_inside()
+            self._notify_callbacks()
         finally:
             self._on_change()
 
-    def _tell_inside(self) -> None:
+    def _notify_callbacks(self) -> None:
         """Notify waiting tasks, and the graphs that tasks have called."""
         for callback in self._callbacks.copy().values() if self._callbacks else ():
-            with suppress(RuntimeError):  # the event loop that it would have woken is closed: nobody waits there
+            with suppress(RuntimeError):  # the event loop that it would have woken is closed: nothing waits there
                 callback()
 
     def task_nodes(self) -> list[NodeProgram]:
-        """The node of each task."""
+        """Return the node of each task."""
         nodes = self.nodes
         return [nodes[task.node] for task in self.tasks]

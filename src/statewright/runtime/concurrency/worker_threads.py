@@ -1,10 +1,11 @@
 """Daemon threads for plain functions, shared by all runs of the process.
 
 Not `concurrent.futures`: its threads are joined when the interpreter exits, so a node that was left running would
-hold up the exit; and a Future per task costs more than the task.
+delay the exit; and a Future per task costs more than a short task.
 
-Finalisers, signal handlers and callbacks of the garbage collector interrupt a thread anywhere, also while it holds a
-lock. There nothing may take a lock, wait, or touch a disk: it is handed over (`hand_over`, `Cleanup`) to a thread here.
+Finalisers, signal handlers and callbacks of the garbage collector interrupt a thread anywhere, even while it holds a
+lock. Their code must not take a lock, wait, or touch a disk. Such work is handed over to a worker thread, by
+`WorkerThreads.hand_over` or `Cleanup`.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from statewright.futures import LightFuture
 
 T = TypeVar("T")
 Job = Callable[[], object]
-MOST_HANDED_OVER: Final = 4
-"""How many jobs of finalisers run at once."""
+MAX_HANDED_OVER: Final = 4
+"""The maximum number of jobs of finalisers that run at once."""
 IDLE_SECONDS: Final = 10.0
-"""How long a thread waits for work before it ends."""
+"""Seconds that a thread waits for work before it ends."""
 DEFAULT_THREADS: Final = min(32, (os.cpu_count() or 1) + 4)
-"""How many plain functions of one superstep run at once unless the caller says otherwise."""
+"""The default limit of concurrent plain functions in one superstep."""
 
 
 class WorkerThreads:
@@ -44,41 +45,41 @@ class WorkerThreads:
     def _forget_threads(self) -> None:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._idle: deque[None] = deque()
-        """An entry for each thread that waits. A semaphore that a signal interrupts may stay locked for good."""
+        """An entry for each idle thread. Not a semaphore: if a signal handler interrupts one, it may stay locked."""
         self._handed_over: SimpleQueue[Job] = SimpleQueue()
         self._forwards = False
 
     def submit(self, job: Job) -> None:
-        """Run `job` soon. What it raises is reported like any unhandled exception of a thread."""
-        if self._take_idle():
+        """Run `job` soon. An exception is reported like any unhandled exception of a thread."""
+        if self._reserve_idle():
             self._jobs.put(job)
         else:
-            first = [job]  # a thread keeps its arguments until it ends: they must not keep the job
+            first = [job]  # in a list that `_work` empties, since a thread keeps its arguments until it ends
             threading.Thread(target=self._work, args=(first,), name="statewright-worker", daemon=True).start()
 
     def hand_over(self, job: Job) -> None:
-        """Run `job` soon, like `submit`; may be called where no lock may be taken."""
+        """Run `job` soon, like `submit`, but without taking a lock. Finalisers and signal handlers may call this."""
         self._handed_over.put(job)
         if not self._forwards:
             self._forwards = True
-            try:  # not a `threading.Thread`: starting one takes locks, and waits
+            try:  # not a `threading.Thread`: starting one takes locks and waits
                 _thread.start_new_thread(self._forward, (self._handed_over,))
-            except RuntimeError:  # the interpreter ends, or there are too many threads: the next call tries again
+            except RuntimeError:  # the interpreter is exiting, or there are too many threads: the next call tries again
                 self._forwards = False
 
     def _forward(self, handed_over: SimpleQueue[Job]) -> None:
-        """Submit what was handed over, for as long as the process lives; only so many at once.
+        """Submit the jobs that are handed over, until the process ends, a few at a time.
 
-        Hundreds of streams may be dropped together, and each has no more to do than one short write.
+        Hundreds of streams may be dropped together, each with one short write to do: not worth a thread each.
         """
-        places = threading.Semaphore(MOST_HANDED_OVER)
+        slots = threading.Semaphore(MAX_HANDED_OVER)
         while True:
             job = handed_over.get()
-            places.acquire()
+            slots.acquire()
             try:
-                self.submit(_in_place(job, places))
+                self.submit(_releasing(job, slots))
             except RuntimeError:  # no thread can be started now
-                places.release()
+                slots.release()
                 if not sys.is_finalizing():
                     job()
             del job
@@ -95,11 +96,11 @@ class WorkerThreads:
         try:
             return self._jobs.get(timeout=IDLE_SECONDS)
         except Empty:
-            # If somebody has just counted on this thread, its job is on the way.
-            return None if self._take_idle() else self._jobs.get()
+            # End only if an idle entry is left. If there is none, a caller of `submit` counts on this thread.
+            return None if self._reserve_idle() else self._jobs.get()
 
-    def _take_idle(self) -> bool:
-        """Count on a thread that waits; False if there is none."""
+    def _reserve_idle(self) -> bool:
+        """Reserve an idle thread, which will take the next job; return False if there is none."""
         try:
             self._idle.pop()
         except IndexError:
@@ -107,12 +108,14 @@ class WorkerThreads:
         return True
 
 
-def _in_place(job: Job, places: threading.Semaphore) -> Job:
+def _releasing(job: Job, slots: threading.Semaphore) -> Job:
+    """Return a job that also releases its slot."""
+
     def run() -> None:
         try:
             job()
         finally:
-            places.release()
+            slots.release()
 
     return run
 
@@ -120,28 +123,28 @@ def _in_place(job: Job, places: threading.Semaphore) -> Job:
 workers: Final = WorkerThreads()
 
 
-def call_beside(function: Callable[[], T]) -> LightFuture[T]:
-    """Call a function on a thread of its own, where this one must not wait for it or must not be interrupted in it."""
-    promise: LightFuture[T] = LightFuture()
+def submit_to_thread(function: Callable[[], T]) -> LightFuture[T]:
+    """Call a function on a worker thread, without a context or an event loop, and return a future of its result."""
+    future: LightFuture[T] = LightFuture()
 
     def call() -> None:
         try:
             result = function()
         except BaseException as error:
-            promise.set_exception(error)
+            future.set_exception(error)
         else:
-            promise.set_result(result)
+            future.set_result(result)
 
     workers.submit(call)
-    return promise
+    return future
 
 
 class Cleanup:
-    """Calls a function at the end of a block: here, or on another thread if the block ends in a finaliser.
+    """Calls a function at the end of a block; on a worker thread if the block ends in a finaliser.
 
-    A generator or coroutine that is suspended in the block, and then dropped, is closed by whoever dropped it last:
-    often the garbage collector, in the middle of anything. `close()` cannot be told from that: a generator that
-    delegates to ours with `yield from`, and is dropped itself, closes ours.
+    A generator or coroutine that is suspended in the block, and then dropped, is closed by the code that drops the last
+    reference, which may be the garbage collector in the middle of any other code. An explicit `close()` looks the same,
+    so it is treated alike: a generator that delegates to ours with `yield from`, and is dropped, closes ours.
     """
 
     __slots__ = ("_call",)
@@ -159,18 +162,18 @@ class Cleanup:
             self._call()
 
 
-# -- awaiting plain functions: they run on a daemon thread, in a copy of the caller's context
+# -- awaiting plain functions: they run on a worker thread, in a copy of the caller's context
 
 
 async def call_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function on a thread. If the wait is cancelled, the function continues and its result is lost."""
+    """Call a function on a thread, and return its result. If the wait is cancelled, the function continues."""
     return await begin_in_thread(function, *args, **kwargs)
 
 
 def begin_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> asyncio.Future[Any]:
-    """Call the function; what it returns or raises comes by the future."""
+    """Call a function on a thread, and return a future of its result on the running loop."""
     loop = asyncio.get_running_loop()
-    answered: asyncio.Future[Any] = loop.create_future()
+    future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
     def call() -> None:
@@ -179,20 +182,20 @@ def begin_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) 
         except BaseException as raised:
             result, error = None, raised
         try:
-            loop.call_soon_threadsafe(_answer, answered, result, error)
-        except RuntimeError:  # the loop was closed while the function ran: nobody waits
+            loop.call_soon_threadsafe(_set_outcome, future, result, error)
+        except RuntimeError:  # the loop was closed while the function ran: nothing waits for it
             return
 
     workers.submit(call)
-    return answered
+    return future
 
 
-def _answer(answered: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if answered.done():  # cancelled meanwhile
+def _set_outcome(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():  # cancelled meanwhile
         return
     if error is None:
-        answered.set_result(result)
+        future.set_result(result)
     elif isinstance(error, StopIteration):  # a future refuses it: it would look like the end of a generator
-        answered.set_exception(RuntimeError("the function raised StopIteration"))
+        future.set_exception(RuntimeError("the function raised StopIteration"))
     else:
-        answered.set_exception(error)
+        future.set_exception(error)

@@ -1,7 +1,12 @@
 """The driver that performs effects on an event loop.
 
 A lone coroutine node is awaited in the driver's own coroutine, without an asyncio task. A plain function runs on a
-worker thread, so that a node that blocks never blocks the loop, unless its node says `inline=True`.
+worker thread, so that it does not block the loop, unless its node says `inline=True`.
+
+The driver's task may be cancelled at any `await`, but a write in progress cannot be stopped, and results of tasks that
+have ended must be saved. So a cancellation is not raised where it arrives: it is kept as a value (`cancelled`,
+`signal`), the core is given the outcomes so far, saves them and stops, and then the cancellation is raised. The one
+that the run's own control has sent (`_Cancelling`) is consumed; one from outside goes on to the caller.
 """
 
 from __future__ import annotations
@@ -10,9 +15,9 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from statewright.async_futures import aresolve, wait_for_all, wait_in_any_case
+from statewright.async_futures import adrive, aresolve, wait_for_all, wait_in_any_case
 from statewright.checkpoint import Checkpoint, Task
 from statewright.clock import Timer
 from statewright.errors import LeaseLost
@@ -31,25 +36,24 @@ from statewright.runtime.drivers.saver_calls import (
     are_callers_saved,
     ask_saver,
     check_saved,
-    handed_over,
+    replace_in_flight,
     save_callers,
     wait_for_callers,
 )
-from statewright.runtime.drivers.sync import lanes_of, note_on_failure
-from statewright.runtime.invocation.emitter import StreamBuffer
+from statewright.runtime.drivers.sync import indices_by_lane, note_on_failure
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import (
-    FIRST_LOOK,
-    LONGEST_LOOK,
+    FIRST_POLL,
+    LONGEST_POLL,
     LeaseRenewer,
     enter_queue,
     is_first,
     is_over,
     is_stopped,
     lease_of,
-    next_look,
+    next_poll,
     request_thread,
 )
 from statewright.runtime.lifecycle.turn import run_until_idle
@@ -60,13 +64,13 @@ from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, l
 from statewright.runtime.tasks.standing import is_waited_for, superstep_above
 
 BUFFERED_PARTS = 1000
-"""How many parts of a stream may wait for its reader before the run waits too."""
+"""The number of unread parts of a stream at which the run waits for its reader."""
 
 
 async def drive_async(run: Run, core: RunGenerator) -> None:
-    """Perform what the core asks for until it comes to rest; `run.rest` tells how.
+    """Perform the effects of the core until the run is idle, and set `run.rest`.
 
-    If it is cancelled, what had landed is saved before the cancellation goes on.
+    If this is cancelled, the results of ended tasks are saved before CancelledError is raised.
     """
     nodes = run.program.nodes
     buffer = run.reader
@@ -81,16 +85,16 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
         while True:
             try:
                 effect = core.send(answer) if failed is None else core.throw(failed)
-            except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
+            except StopIteration as stopped:  # the end of the core itself: no node is called in this block
                 run.rest = stopped.value
                 if run.in_flight_commit is not None and not run.nested:
                     cancelled = await _flush(run) or cancelled
                 break
-            answer = failed = None  # the core has it now
+            answer = failed = None  # consumed by the core: an error must not be thrown twice, nor a value kept alive
             if type(effect) is RunTasks:
                 tasks = effect.tasks
                 try:
-                    if cancelled is not None:  # it came while something was saved
+                    if cancelled is not None:  # it arrived during a save
                         answer = [None] * len(tasks)
                     elif len(tasks) == 1:
                         scope.task, scope.checkpoint = tasks[0], effect.checkpoint
@@ -110,17 +114,17 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                 except Exception as error:  # of the clock
                     answer, failed = None, error
             else:
-                answer, failed, came = await _perform_effect(run, effect)
-                cancelled = came or cancelled
+                answer, failed, signal = await _perform_effect(run, effect)
+                cancelled = signal or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.room()
-    except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser: no instrument may be called
+    except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser, which must not call instruments
         workers.hand_over(partial(emit_run_aborted, run, error))
         if run.calls is not None:
             workers.hand_over(run.calls.stop)
         raise
     except BaseException as error:
-        failed = None  # its traceback leads here
+        failed = None  # its traceback refers to this frame: a reference cycle
         if run.calls is not None:
             run.calls.stop()
         emit_run_aborted(run, error)
@@ -136,7 +140,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
     if _is_cancelled_root(run) and run.control is not None and not run.control.has_stopped:
         run.control.wake(run)  # asyncio has cancelled this coroutine alone
         await call_in_thread(run.control.wait_until_stopped, run)
-    if cancelled is not None and not (cancelling is not None and cancelling.was_mine()):
+    if cancelled is not None and not (cancelling is not None and cancelling.consume()):
         raise cancelled
 
 
@@ -145,7 +149,7 @@ def _is_cancelled_root(run: Run) -> bool:
 
 
 async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
-    """Run a task that nothing else runs beside, without an asyncio task of its own."""
+    """Run the only task of a superstep, without an asyncio task of its own."""
     if node.guards is not None or scope.run.guards_all:
         return await perform_guarded_async(scope, node, task, checkpoint)
     if node.async_lane == "loop":
@@ -155,31 +159,34 @@ async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
     return await call_function(scope, perform, scope, node, task, checkpoint)
 
 
-async def drive_held(run: Run, given: Any) -> None:
-    """Take a run to rest from its input, in its turn where it holds a thread of its own."""
+async def drive_in_turn(run: Run, graph_input: Any) -> None:
+    """Take the run's turn on its thread, and run it until it is idle."""
     if run.owner is None or run.nested:
-        await _drive_within(run, given)
+        await _drive_without_lease(run, graph_input)
         return
     run.control = run.control or RunControl()
     async with LeaseRenewer(run, asyncio.get_running_loop()):
-        await drive_async(run, run_until_idle(run, given))
+        await drive_async(run, run_until_idle(run, graph_input))
 
 
-async def _drive_within(run: Run, given: Any) -> None:
-    """Drive a run that is part of a task, which gives back its slots meanwhile."""
+async def _drive_without_lease(run: Run, graph_input: Any) -> None:
+    """Drive a run that saves nothing, or whose caller holds the thread; a calling task releases its slots meanwhile."""
     caller = current_scope()
     with CallInProgress(run):
         if caller is not None and (caller.holding or caller.lending):
             async with suspended_slots_async(caller):
-                await drive_async(run, run_until_idle(run, given))
+                await drive_async(run, run_until_idle(run, graph_input))
         else:
-            await drive_async(run, run_until_idle(run, given))
+            await drive_async(run, run_until_idle(run, graph_input))
 
 
 async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledError | None]:
-    """Wait until it is the run's turn and its thread is free; whether it came, and the cancellation if one did."""
+    """Wait until it is the run's turn and its thread is free.
+
+    Return False if the run was stopped instead, and the cancellation that arrived meanwhile, if any.
+    """
     ticket = enter_queue(run)
-    seconds = FIRST_LOOK
+    seconds = FIRST_POLL
     try:
         await aresolve(request_thread(run, holder))
         with run.control.calling(ticket.call) if run.control is not None else nullcontext():
@@ -190,14 +197,14 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
                 first = is_first(run, ticket)
                 if first and is_over(run, await aresolve(lease_of(run)), holder):
                     return True, None
-                await pause(run.ports.clock, seconds if first else LONGEST_LOOK, ticket)
-                seconds = next_look(seconds, first=first)
+                await pause(run.ports.clock, seconds if first else LONGEST_POLL, ticket)
+                seconds = next_poll(seconds, first=first)
     except asyncio.CancelledError as signal:
         return False, signal
 
 
-class _Cancelled(Exception):  # a signal between two functions of this module
-    """The driver was cancelled while tasks ran beside each other."""
+class _Cancelled(Exception):  # never leaves this module
+    """The driver was cancelled while tasks ran concurrently; carries their outcomes so far."""
 
     def __init__(self, signal: asyncio.CancelledError, outcomes: list[Outcome | None]) -> None:
         self.signal = signal
@@ -206,22 +213,22 @@ class _Cancelled(Exception):  # a signal between two functions of this module
 
 
 class _Cancelling:
-    """Lets the control of a run cancel what its driver awaits."""
+    """Lets the control of a run cancel the asyncio task of its driver, and tells this from a cancellation by others."""
 
     def __init__(self, run: Run) -> None:
         assert run.control is not None
         self._control = run.control
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._before = self._task.cancelling()
-        self._ended = self._control.cancel_requested  # then the core will not even begin
-        self._struck = False
+        self._requests_before = self._task.cancelling()
+        self._ended = self._control.cancel_requested  # the core sees the request, and does not even begin
+        self._has_cancelled = False
         loop = asyncio.get_running_loop()
-        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._strike), run.root)
+        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._cancel), run.root)
         self._calling.__enter__()
 
-    def _strike(self) -> None:
-        if not (self._ended or self._struck):  # only one is taken back; the driver heeds the first
-            self._struck = True
+    def _cancel(self) -> None:
+        if not (self._ended or self._has_cancelled):  # once: `consume` takes back only one request
+            self._has_cancelled = True
             self._task.cancel()
 
     def end(self) -> None:
@@ -229,21 +236,21 @@ class _Cancelling:
         self._calling.__exit__(None, None, None)
 
     async def late_signal(self) -> asyncio.CancelledError | None:
-        """The cancellation, if it was sent but has not arrived: it must not arrive at somebody else."""
-        if self._struck:
+        """Return the cancellation if it was sent but has not arrived: it must not be raised in the caller's code."""
+        if self._has_cancelled:
             try:
                 await asyncio.sleep(0)
             except asyncio.CancelledError as signal:
                 return signal
         return None
 
-    def was_mine(self) -> bool:
-        """Return whether the cancellation came from the control alone."""
-        return self._control.cancel_reason is not None and self._task.uncancel() <= self._before
+    def consume(self) -> bool:
+        """Take back the cancellation by the control; return True if nobody else has cancelled the task."""
+        return self._control.cancel_reason is not None and self._task.uncancel() <= self._requests_before
 
 
 async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | None, asyncio.CancelledError | None]:
-    """Perform an effect that runs no tasks; its answer or error, and the cancellation that came meanwhile."""
+    """Perform an effect that runs no tasks. Return its answer, its error, and a cancellation that arrived meanwhile."""
     signal: asyncio.CancelledError | None = None
     try:
         if type(effect) is Stamp:
@@ -255,14 +262,14 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
             signal = await wait_for_all([saving])
             return saving.result(), None, signal
         if type(effect) is AwaitTurn:
-            came, signal = await _await_turn(run, effect.holder)
-            return came, None, signal
+            is_turn, signal = await _await_turn(run, effect.holder)
+            return is_turn, None, signal
         if type(effect) is Save and effect.commit.overlaps:
             before = run.in_flight_commit
             try:
-                answer = handed_over(run, ask_saver(run, effect))
+                answer = replace_in_flight(run, ask_saver(run, effect))
             except Exception:
-                if before is not None:  # if it has failed, this one was refused for that: that error comes first
+                if before is not None:  # if it has failed, this one was refused because of it: that error comes first
                     signal = await wait_in_any_case(before)
                     check_saved(run, before)
                 raise
@@ -283,7 +290,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
 
 
 async def _flush(run: Run) -> asyncio.CancelledError | None:
-    """Wait until everything is saved; the cancellation that came meanwhile."""
+    """Wait for the commit in flight. Return a cancellation that arrived meanwhile."""
     unsaved, run.in_flight_commit = run.in_flight_commit, None
     if unsaved is None:
         return None
@@ -295,23 +302,23 @@ async def _flush(run: Run) -> asyncio.CancelledError | None:
 async def _end_calls(
     run: Run, effect: RunTasks, outcomes: list[Outcome | None], cancelled: asyncio.CancelledError | None
 ) -> tuple[list[Outcome | None], asyncio.CancelledError | None]:
-    """Wait for what a task has called that ran alone, and stop what is left of the calls of all."""
+    """End the calls that tasks have made; wait for plain functions if there is only one task, which ran alone."""
     calls = run.calls
     assert calls is not None
     may_wait = len(effect.tasks) == 1 and (cancelled is None or is_waited_for(run))
-    if may_wait and calls.are_waited_for(effect.tasks, outcomes):
+    if may_wait and calls.must_be_awaited(effect.tasks, outcomes):
         try:
             outcomes = await _run_many(run, effect, outcomes)
         except _Cancelled as error:
             cancelled, outcomes = error.signal, error.outcomes
-    run.closed_step = effect.checkpoint.step  # none begins any more
+    run.closed_step = effect.checkpoint.step  # from now on no call begins
     return outcomes, await calls.end_async() or cancelled
 
 
 async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] = ()) -> list[Outcome | None]:
-    """Run tasks beside each other, each where it runs.
+    """Run tasks concurrently, each by the executor of its lane.
 
-    With `lone`, which a task has brought that ran alone, only wait for what it has called.
+    `lone` is the outcome of a task that has run alone, if the calls that it has made must be awaited: no task is run.
     """
     if not effect.tasks:
         return []
@@ -320,11 +327,11 @@ async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] =
     step = Superstep(run, effect, lambda: _call_on(loop, changed.set))
     lanes: Mapping[Lane, Sequence[int]] = {}
     if not lone:
-        lanes = lanes_of(step, [node.async_lane for node in step.task_nodes()], run.settings.max_concurrency)
+        lanes = indices_by_lane([node.async_lane for node in step.task_nodes()], run.settings.max_concurrency)
     with _following(step):
         try:
             if lone:
-                step.land_lone(lone[0])
+                step.accept_lone(lone[0])
             if "thread" in lanes:
                 ThreadExecutor().start(step, lanes["thread"], run.settings.max_concurrency or DEFAULT_THREADS)
             if "loop" in lanes:
@@ -354,15 +361,15 @@ async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] =
 
 
 async def _until_ended(step: Superstep, changed: asyncio.Event) -> None:
-    """Wait until every task has landed, one has failed, or the superstep ends in which this graph was called."""
+    """Wait until all tasks have ended, one has failed, or the superstep in which this graph was called ends."""
     while not (step.closed or step.ending):
         changed.clear()
-        if not (step.closed or step.ending):
-            await _changed(step, changed)
+        if not (step.closed or step.ending):  # checked again: only a change from now on sets the event
+            await _wait_for_change(step, changed)
 
 
-async def _changed(step: Superstep, changed: asyncio.Event) -> None:
-    """Wait for a change. If the wait is cancelled since a task beside the caller has failed, start nothing more."""
+async def _wait_for_change(step: Superstep, changed: asyncio.Event) -> None:
+    """Wait for a change. If the wait is cancelled because a sibling of the caller has failed, end the superstep."""
     try:
         await changed.wait()
     except asyncio.CancelledError:
@@ -372,112 +379,65 @@ async def _changed(step: Superstep, changed: asyncio.Event) -> None:
 
 
 async def _grace(step: Superstep, changed: asyncio.Event) -> None:
-    """Say what has failed, and wait for what cannot be stopped until its time is over."""
+    """Save the failure, and wait for plain functions until the grace period is over."""
     run, grace = step.run, step.run.config.sibling_grace
     if step.failure is not None:
         await _save_failure(step, step.failure)
     timer: Timer | None = None
     try:
         if grace is not None:
-            timer = call_later(asyncio.get_running_loop(), run.ports.clock, grace, step.close_and_tell)
+            timer = call_later(asyncio.get_running_loop(), run.ports.clock, grace, step.close_and_notify)
         while not step.closed:
             changed.clear()
             if not step.closed:
-                await _changed(step, changed)
-    except Exception as error:  # of the clock: what has failed is more important
-        note_on_failure(step, "Tasks beside it could not be waited for", error)
+                await _wait_for_change(step, changed)
+    except Exception as error:  # of the clock: the failure of the task is more important
+        note_on_failure(step, "Its sibling tasks could not be awaited", error)
     finally:
         if timer is not None:
             timer.cancel()
 
 
 async def _save_failure(step: Superstep, failure: Failure) -> None:
-    """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
+    """Save the failure of a task. If that does not succeed, the end of the superstep saves it."""
     try:
         await _perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
-        step.close()  # what others bring could not be saved any more
+        step.close()  # later outcomes could not be saved
     except Exception as error:
         note_on_failure(step, "It could not be saved at once", error)
 
 
 async def _perform_all(run: Run, effects: Generator[Effect, Any, None]) -> None:
-    """Perform storage effects; if that is cancelled, they are performed all the same."""
-    signal: asyncio.CancelledError | None = None
-    answer: Any = None
-    with suppress(StopIteration):
-        while True:
-            answer, error, came = await _perform_effect(run, effects.send(answer))
-            signal = came or signal
-            if error is not None:
-                raise error
-    if signal is not None:
-        raise signal
+    """Perform storage effects until the generator returns. A cancellation that arrives meanwhile is raised then."""
+    cancelled: asyncio.CancelledError | None = None
+
+    async def perform_one(effect: Effect) -> Any:
+        nonlocal cancelled
+        answer, error, signal = await _perform_effect(run, effect)
+        cancelled = signal or cancelled
+        if error is not None:
+            raise error
+        return answer
+
+    await adrive(effects, perform_one)
+    if cancelled is not None:
+        raise cancelled
 
 
 @contextmanager
 def _following(step: Superstep) -> Generator[None]:
-    """While the block runs, the superstep ends with the one in which this graph was called."""
+    """During the block, the superstep ends with the one in which this graph was called."""
     run, above = step.run, superstep_above(step.run)
     run.superstep = step
     try:
-        with above.telling(lambda: step.follow(above)) if above is not None else nullcontext():
+        with above.notifying(lambda: step.follow(above)) if above is not None else nullcontext():
             yield
     finally:
         run.superstep = None
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    """Call back on a loop, from any thread; nobody waits there if it is closed."""
-    with suppress(RuntimeError):
+    """Call back on a loop, from any thread."""
+    with suppress(RuntimeError):  # the loop is closed: nothing waits on it
         loop.call_soon_threadsafe(callback)
-
-
-class StreamReader:
-    """Reads the parts of a stream, while a task of its own drives the run.
-
-    Not an async generator: of two that lie within each other, and are dropped together, the loop closes both at once,
-    and each waits for the other.
-    """
-
-    def __init__(self, run: Run, given: Any, buffer: StreamBuffer) -> None:
-        loop = asyncio.get_running_loop()
-        added = self._added = asyncio.Event()
-        self._buffer = buffer
-        buffer.wake = lambda: loop.call_soon_threadsafe(added.set)
-        self._driving = loop.create_task(drive_held(run, given))
-        self._driving.add_done_callback(lambda _: added.set())
-        _keep_with_loop(loop, self._driving)
-
-    async def read(self) -> list[Any] | None:
-        """The next parts, waited for; None at the end. Raises what ended the run."""
-        while not self._driving.done() or self._buffer.parts:
-            await self._added.wait()
-            self._added.clear()
-            parts = self._buffer.take()
-            if parts:
-                return parts
-        await self._driving
-        return None
-
-    async def close(self) -> None:
-        """Cancel the run, if it still goes on, and wait until it has ended."""
-        self._driving.cancel()
-        if not self._driving.done():
-            await asyncio.wait([self._driving])
-
-
-def _keep_with_loop(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-    """Keep a task until it ends, or its loop is dropped.
-
-    A loop holds its tasks weakly: garbage together with the reader of its stream, a task would be destroyed instead of
-    cancelled. A set of this module would keep the tasks of loops that were closed.
-    """
-    tasks: set[asyncio.Task[None]] = getattr(loop, _TASKS, set[asyncio.Task[None]]())
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
-    with suppress(AttributeError):  # a loop that takes no attributes
-        setattr(loop, _TASKS, tasks)
-
-
-_TASKS: Final = "_statewright_tasks"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from statewright.checkpoint import BranchKey, Checkpoint, Checkpointer
-from statewright.futures import AnyFuture, is_future, resolve
+from statewright.futures import AnyFuture, drive, is_future, resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id
 from statewright.runtime.core.effects import (
     AwaitTurn,
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 def perform_effect(run: Run, effect: Effect) -> Any:
-    """Perform an effect that neither runs tasks nor, with the answer of `ask_saver`, waits."""
+    """Perform an effect that runs no tasks, with blocking calls, and return the answer to it."""
     if type(effect) is Stamp:
         return draw_checkpoint_id(), run.ports.clock.now()
     if type(effect) is Emit:
@@ -42,25 +43,24 @@ def perform_effect(run: Run, effect: Effect) -> Any:
         try:
             answer = ask_saver(run, effect)
         except Exception:
-            flush(run)  # if the commit before has failed, this one was refused for that: that error comes first
+            flush(run)  # if the previous commit has failed, this one was refused because of it: that error comes first
             raise
-        before = handed_over(run, answer)
-        return resolve(before)
+        return resolve(replace_in_flight(run, answer))
     flush(run)
     if run.saves_at_rest:
         wait_for_callers()
     return resolve(ask_saver(run, effect))
 
 
-def handed_over(run: Run, answer: Any) -> AnyFuture[Any] | None:
-    """Record a commit in flight, and return the previous one if it is still in flight: a run is never further ahead."""
+def replace_in_flight(run: Run, answer: Any) -> AnyFuture[Any] | None:
+    """Record a commit in flight, and return the previous one to wait for: at most one is in flight."""
     before, run.in_flight_commit = run.in_flight_commit, answer if is_future(answer) else None
     return before
 
 
 def save_callers(caller: CallingTask) -> None:
     """Save the postponed commits of a task's run, and those of the runs that called it."""
-    with _saving_callers:  # tasks that run beside each other have one caller
+    with _saving_callers:  # concurrent tasks have the same caller
         perform_all(caller.run, save_uncommitted(caller.run, cast(Checkpoint, caller.checkpoint)))
 
 
@@ -68,7 +68,7 @@ _saving_callers = threading.RLock()
 
 
 def are_callers_saved() -> bool:
-    """True if no other thread is saving the callers of a call at this moment."""
+    """Return True if no other thread is saving the callers of a call at this moment."""
     if not _saving_callers.acquire(blocking=False):
         return False
     _saving_callers.release()
@@ -76,9 +76,10 @@ def are_callers_saved() -> bool:
 
 
 def wait_for_callers() -> None:
-    """Wait until another call has finished saving its callers.
+    """Wait until no thread is saving the callers of a call.
 
-    A run that was cancelled meanwhile, or in which another task failed, comes to rest on what is being saved there.
+    A run that stops because it is cancelled, or because a task has failed, may itself be one of these callers, and its
+    own last write follows that commit.
     """
     with _saving_callers:
         pass
@@ -102,21 +103,7 @@ def check_saved(run: Run, unsaved: AnyFuture[Any]) -> None:
 
 def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
     """Perform storage effects until the generator returns, and return its result."""
-    answer: Any = None
-    failed: Exception | None = None
-    while True:
-        try:
-            effect = effects.send(answer) if failed is None else effects.throw(failed)
-        except StopIteration as stopped:
-            return stopped.value
-        answer = failed = None
-        try:
-            answer = perform_effect(run, effect)
-        except Exception as error:
-            failed = error
-        except BaseException:
-            effects.close()  # what it began to change is put back before the interruption goes on
-            raise
+    return drive(effects, partial(perform_effect, run))
 
 
 def ask_saver(run: Run, effect: Effect) -> Any:
@@ -133,7 +120,8 @@ def ask_saver(run: Run, effect: Effect) -> Any:
         return saver.namespaces(line.thread_id)
     load = cast(Load, effect)
     if run.claim is not None:
-        run.claim.loaded_at = run.ports.clock.now()  # before: a holder that writes after this instant had not lapsed
+        # Read before the load: a lease that was live at this instant counts as live, even if it lapses during the load.
+        run.claim.loaded_at = run.ports.clock.now()
     namespace = line.namespace if load.namespace is None else load.namespace
-    wanted = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
-    return saver.load(line.thread_id, namespace=namespace, branch=load.branch, checkpoint_id=wanted)
+    checkpoint_id = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
+    return saver.load(line.thread_id, namespace=namespace, branch=load.branch, checkpoint_id=checkpoint_id)

@@ -1,7 +1,11 @@
 """The driver that performs effects with plain calls and worker threads.
 
-It is a generator of stream parts, so that reading a stream drives the run; a run that nobody reads never yields,
-and one call of `next` takes it to rest.
+It is a generator of stream parts, so that reading a stream drives the run. A run without a reader never yields: one
+call of `next` runs it until it is idle.
+
+The generator may be suspended between two parts, and dropped there. So the scope of the run is left before each `yield`
+(the reader's code does not belong to the run), and GeneratorExit, which may be raised in a finaliser, is answered
+without taking locks or calling instruments: such work is handed over to a worker thread.
 """
 
 from __future__ import annotations
@@ -43,10 +47,10 @@ Parts = Generator[Any, None, None]
 
 
 def drive_sync(run: Run, core: RunGenerator) -> Parts:
-    """Perform what the core asks for until it comes to rest; `run.rest` tells how. Yields stream parts."""
+    """Perform the effects of the core until the run is idle, and set `run.rest`. Yields stream parts."""
     buffer = run.reader
     nodes = run.program.nodes
-    # Lone plain functions are called on this thread, unless a reader waits for what they have to say meanwhile.
+    # A lone plain function is called on this thread, unless a reader waits for parts that it writes while it runs.
     called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
     scope, saves = Scope(run), run.saver is not None
     answer: Any = None
@@ -57,14 +61,14 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
         while True:
             try:
                 effect = core.send(answer) if failed is None else core.throw(failed)
-            except StopIteration as stopped:  # only the core's own end: nodes are called elsewhere
+            except StopIteration as stopped:  # the end of the core itself: no node is called in this block
                 run.rest = stopped.value
                 if run.in_flight_commit is not None and not run.nested:
                     flush(run)
                 break
-            answer = failed = None  # the core has it now
+            answer = failed = None  # consumed by the core: an error must not be thrown twice, nor a value kept alive
             if buffer is not None and buffer.parts:
-                leave_scope(token)  # the reader is no part of the run
+                leave_scope(token)  # the code of the reader does not belong to the run
                 yield from buffer.take()
                 token = enter_scope(scope)
             if type(effect) is not RunTasks:
@@ -79,7 +83,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     enter_scope((scope, task, checkpoint, None))
                     performs = perform if node.guards is None and not run.guards_all else perform_guarded
                     outcomes = [performs(scope, node, task, checkpoint)]
-                    if run.calls is not None and run.calls.are_waited_for(effect.tasks, outcomes):
+                    if run.calls is not None and run.calls.must_be_awaited(effect.tasks, outcomes):
                         leave_scope(token)
                         outcomes = yield from _run_many(run, effect, buffer, outcomes)
                         token = enter_scope(scope)
@@ -96,13 +100,13 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     failed = error
             if run.calls is not None:
                 run.calls.end()
-    except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called
+    except GeneratorExit as error:  # maybe in a finaliser, which must not call instruments
         workers.hand_over(partial(emit_run_aborted, run, error))
         if run.calls is not None:
             workers.hand_over(run.calls.stop)
         raise
     except BaseException as error:
-        failed = None  # its traceback leads here
+        failed = None  # its traceback refers to this frame: a reference cycle
         if run.calls is not None:
             run.calls.end()
         emit_run_aborted(run, error)
@@ -117,30 +121,33 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
         yield from buffer.take()
 
 
-def parts_of(run: Run, given: Any) -> Parts:
-    """Take a run to rest from its input, in its turn. A task that calls it gives back its slots meanwhile."""
+def iter_parts(run: Run, graph_input: Any) -> Parts:
+    """Take the run's turn on its thread, run it until it is idle, and yield its stream parts.
+
+    A task that runs a subgraph releases its slots meanwhile.
+    """
     caller = current_scope() if run.nested else None
     if caller is not None and run.reader is not None:
-        yield from _lending_parts(caller, _within(run, given))
+        yield from _iter_parts_without_slots(caller, _iter_parts_without_lease(run, graph_input))
         return
     with suspended_slots(caller) if caller is not None and (caller.holding or caller.lending) else nullcontext():
         if run.owner is None or run.nested:
-            yield from _within(run, given)
+            yield from _iter_parts_without_lease(run, graph_input)
             return
         run.control = run.control or RunControl()
-        with LeaseRenewer(run) as held:
-            parts = drive_sync(run, run_until_idle(run, given))
-            yield from held.hand_out(parts) if run.reader is not None else parts
+        with LeaseRenewer(run) as renewer:
+            parts = drive_sync(run, run_until_idle(run, graph_input))
+            yield from renewer.hand_out(parts) if run.reader is not None else parts
 
 
-def _within(run: Run, given: Any) -> Parts:
-    """Take a run to rest that holds no thread of its own."""
+def _iter_parts_without_lease(run: Run, graph_input: Any) -> Parts:
+    """Run until idle without a lease: the run saves nothing, or its caller holds the thread."""
     with CallInProgress(run):
-        yield from drive_sync(run, run_until_idle(run, given))
+        yield from drive_sync(run, run_until_idle(run, graph_input))
 
 
-def _lending_parts(caller: Scope, parts: Parts) -> Parts:
-    """Advance a stream that a task reads; its slots are given back meanwhile, and are its own between two parts."""
+def _iter_parts_without_slots(caller: Scope, parts: Parts) -> Parts:
+    """Advance a stream that a task reads. The task has its slots between two parts, and releases them meanwhile."""
     while True:
         with suspended_slots(caller) if caller.holding or caller.lending else nullcontext():
             try:
@@ -153,100 +160,100 @@ def _lending_parts(caller: Scope, parts: Parts) -> Parts:
 def _run_many(
     run: Run, effect: RunTasks, buffer: StreamBuffer | None, lone: Sequence[Outcome | None] = ()
 ) -> Generator[Any, None, list[Outcome | None]]:
-    """Run tasks beside each other; while they run, hand out parts of a live stream.
+    """Run tasks concurrently, and yield the parts of a live stream meanwhile.
 
-    With `lone`, which a task has brought that ran alone, only wait for what it has called.
+    `lone` is the outcome of a task that has run alone, if the calls that it has made must be awaited: no task is run.
     """
     if not effect.tasks:
         return []
-    wake = SafeEvent()  # a signal handler may cancel the run
+    wake = SafeEvent()  # not a threading.Event: a signal handler may cancel the run
     step = Superstep(run, effect, wake.set)
     if buffer is not None:
         buffer.wake = wake.set if buffer.prompt else None
-    lanes = _Lanes()
+    executors = _Executors()
     with _stoppable(step):
         try:
             if lone:
-                step.land_lone(lone[0])
+                step.accept_lone(lone[0])
             else:
-                lanes.start(step)
+                executors.start(step)
             while not (step.closed or step.ending):
                 wake.wait()
                 wake.clear()
                 if buffer is not None and not step.closed:
                     yield from buffer.take()
             if not step.closed:
-                yield from _grace(step, lanes, wake, buffer)
+                yield from _grace(step, executors, wake, buffer)
         except GeneratorExit:  # the stream was abandoned, maybe in a finaliser
             step.abandon()
-            workers.hand_over(partial(lanes.end, False))
+            workers.hand_over(partial(executors.end, wait=False))
             raise
         except BaseException:
             step.close()
-            lanes.end(True)
+            executors.end(wait=True)
             raise
         step.close()
-        lanes.end(True)
+        executors.end(wait=True)
     return step.outcomes
 
 
-def _grace(step: Superstep, lanes: _Lanes, wake: SafeEvent, buffer: StreamBuffer | None) -> Generator[Any, None, None]:
-    """Stop what can be stopped, say what has failed, and wait for the rest until its time is over."""
+def _grace(step: Superstep, executors: _Executors, wake: SafeEvent, buffer: StreamBuffer | None) -> Parts:
+    """Cancel the coroutines, save the failure, and wait for plain functions until the grace period is over."""
     run = step.run
     try:
-        lanes.wind_down()
+        executors.wind_down()
         if step.failure is not None:
             _save_failure(step, step.failure)
         grace = run.config.sibling_grace
-        over = run.ports.clock.monotonic() + grace if grace is not None else None
+        deadline = run.ports.clock.monotonic() + grace if grace is not None else None
         while not step.closed:
-            if over is None:
+            if deadline is None:
                 wake.wait()
-            elif run.ports.clock.monotonic() < over:
-                wait_until(run.ports.clock, wake, over)
+            elif run.ports.clock.monotonic() < deadline:
+                wait_until(run.ports.clock, wake, deadline)
             else:
                 return
             wake.clear()
             if buffer is not None:
                 yield from buffer.take()
-    except Exception as error:  # of the clock: what has failed is more important
-        note_on_failure(step, "Tasks beside it could not be waited for", error)
+    except Exception as error:  # of the clock: the failure of the task is more important
+        note_on_failure(step, "Its sibling tasks could not be awaited", error)
 
 
 def _save_failure(step: Superstep, failure: Failure) -> None:
-    """Save that a task has failed. If that does not work, it is tried again with the end of the superstep."""
+    """Save the failure of a task. If that does not succeed, the end of the superstep saves it."""
     try:
         perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
-        step.close()  # what others bring could not be saved any more
+        step.close()  # later outcomes could not be saved
     except Exception as error:
         note_on_failure(step, "It could not be saved at once", error)
 
 
-def note_on_failure(step: Superstep, what: str, error: Exception) -> None:
-    """Keep what went wrong while others were waited for as a note of the error that ended the superstep."""
+def note_on_failure(step: Superstep, message: str, error: Exception) -> None:
+    """Add a later error as a note to the error that ended the superstep."""
     if step.failure is not None:
-        add_note(step.failure.error, f"{what}: {error_text(error)}")
+        add_note(step.failure.error, f"{message}: {error_text(error)}")
 
 
 @contextmanager
 def _stoppable(step: Superstep) -> Generator[None]:
-    """While the block runs, a cancellation closes the superstep, and so does the one in which this graph was called."""
+    """During the block, a cancellation closes the superstep; it also ends with the superstep of the calling task."""
     run, above = step.run, superstep_above(step.run)
     run.superstep = step
     try:
-        with run.control.calling(step.close_and_tell, run.root) if run.control is not None else nullcontext():
+        with run.control.calling(step.close_and_notify, run.root) if run.control is not None else nullcontext():
             if above is None:
                 yield
             else:
-                with above.telling(lambda: step.follow(above)):
+                with above.notifying(lambda: step.follow(above)):
                     yield
     finally:
         run.superstep = None
 
 
-class _Lanes:
-    """The executors of the tasks of one superstep: the driver's thread, worker threads, an event loop."""
+class _Executors:
+    """The executors of one superstep: of the driver's thread, of worker threads, and of a private event loop."""
 
     __slots__ = ("_coroutines",)
 
@@ -254,9 +261,9 @@ class _Lanes:
         self._coroutines: Coroutines | None = None
 
     def start(self, step: Superstep) -> None:
-        """Start the tasks."""
+        """Start the tasks; those of the driver's thread are over when this returns."""
         run = step.run
-        lanes = lanes_of(step, [node.beside_lane for node in step.task_nodes()], run.settings.max_concurrency)
+        lanes = indices_by_lane([node.beside_lane for node in step.task_nodes()], run.settings.max_concurrency)
         if "loop" in lanes:
             from statewright.runtime.concurrency.private_loop import start_coroutines  # loads asyncio
 
@@ -267,26 +274,26 @@ class _Lanes:
             InlineExecutor().start(step, lanes["inline"], 1)
 
     def wind_down(self) -> None:
-        """Cancel coroutines; plain functions can't be stopped."""
+        """Cancel coroutines; plain functions cannot be stopped."""
         if self._coroutines is not None:
             self._coroutines.wind_down()
 
-    def end(self, waits: bool) -> None:
-        """Stop what can be stopped, and wait for it if told to."""
+    def end(self, *, wait: bool) -> None:
+        """Cancel coroutines, and wait until they have cleaned up unless `wait` is False."""
         if self._coroutines is not None:
-            self._coroutines(waits)
+            self._coroutines.end(wait=wait)
 
 
-def lanes_of(step: Superstep, lane_by_place: Sequence[Lane], limit: int | None) -> Mapping[Lane, Sequence[int]]:
-    """The places of the tasks by where they run.
+def indices_by_lane(lane_by_task: Sequence[Lane], limit: int | None) -> Mapping[Lane, Sequence[int]]:
+    """Return the indices of the tasks of each lane.
 
-    Where a limit binds and there is more than one lane, all run from the loop, which hands plain functions to
-    threads: then one place counts what is in flight.
+    If there are more tasks than the limit on concurrency, and more than one lane, plain functions are started by the
+    loop, too: then one executor counts all tasks in flight.
     """
-    kinds = set(lane_by_place)
-    if len(kinds) == 1:
-        return {lane_by_place[0]: range(len(step.tasks))}
-    if limit is not None and limit < len(step.tasks):
-        lane_by_place = ["inline" if lane == "inline" else "loop" for lane in lane_by_place]
-        kinds = set(lane_by_place)
-    return {kind: [place for place, lane in enumerate(lane_by_place) if lane == kind] for kind in sorted(kinds)}
+    lanes = set(lane_by_task)
+    if len(lanes) == 1:
+        return {lane_by_task[0]: range(len(lane_by_task))}
+    if limit is not None and limit < len(lane_by_task):
+        lane_by_task = ["inline" if lane == "inline" else "loop" for lane in lane_by_task]
+        lanes = set(lane_by_task)
+    return {lane: [index for index, own in enumerate(lane_by_task) if own == lane] for lane in sorted(lanes)}

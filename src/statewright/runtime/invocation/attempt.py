@@ -25,13 +25,14 @@ class Attempt:
         self.again = again
         """True if this call has made an attempt before."""
         self.abandoned = False
-        """True once it was abandoned: its later effects are ignored."""
+        """True once the attempt is given up while it still runs: its later effects are ignored."""
         self.failed_task: Task | None = None
         """The task, once this attempt has failed and will be retried."""
         self.clock = clock
         self.heartbeat_only = heartbeat_only
+        """True if only explicit heartbeats count as progress; otherwise stream writes and steps count too."""
         self.outer = outer
-        """The attempt at the node that made this call: when that is given up, so is this."""
+        """The attempt at the node that made this call. If it is abandoned, so is this one."""
         self._last_beat: float | None = None
 
     def is_over_for(self, task: Task | None) -> bool:
@@ -51,5 +52,5 @@ class Attempt:
         self._last_beat = self.clock.monotonic()
 
     def idle_since(self, begin: float) -> float:
-        """Return the time of the last heartbeat; `begin` if there was none."""
+        """Return the time of the last heartbeat, or `begin` if there was none."""
         return begin if self._last_beat is None else self._last_beat

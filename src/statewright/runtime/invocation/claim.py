@@ -5,7 +5,7 @@ between the load and the claim: another run may begin and end, an answer may be 
 So the claim names the *epoch* that was loaded, which counts every change of holder, and a saver refuses a claim whose
 epoch is not the thread's. Nothing has run then, and the run starts over from what it finds (`lifecycle.take_turn`).
 
-An epoch alone is not enough where a live holder was met at the load: it goes on writing under its epoch, and its
+An epoch alone is not enough if the load finds a live holder: the holder continues to write under its epoch, and its
 lease may lapse before the claim arrives. Such a thread counts as busy at once, judged by the clock *before* the load.
 """
 
@@ -26,11 +26,12 @@ class Ticket:
 
     def __init__(self) -> None:
         self.called = SafeEvent()
-        """Set when a check is worthwhile: the run before has left the queue, or the holder has released the thread."""
+        """Set when the thread is worth checking: the run before has left the queue, or the holder has released it."""
         self.on_call: Callable[[], object] | None = None
         """Called at the same time, from any thread."""
 
     def call(self) -> None:
+        """Wake the run that waits with this ticket. Called from any thread."""
         self.called.set()
         if self.on_call is not None:
             self.on_call()
@@ -66,16 +67,16 @@ class Claim:
         self.in_doubt = False
         """True if the outcome of a claim is unknown: an interrupted write may have happened."""
         self.is_made = False
-        """True once the thread was claimed: the run has begun, and later errors are its own."""
+        """True once the thread has been claimed: the run has begun, and its errors are no longer conflicts."""
         self.is_given_up = False
-        """True if the run was cancelled while its reader held a part, and has released its thread."""
+        """True if the run was cancelled while its stream was suspended in the reader, and has released its thread."""
         self.release: LightFuture[None] | None = None
-        """Done when another thread has released the thread of a dropped run."""
+        """Done when a worker thread has released the thread of an abandoned run."""
         self.ticket: Ticket | None = None
-        """Its position in the queue for the thread, once it has met a holder."""
+        """Its position in the queue for the thread; None until it has found the thread busy."""
 
     def note_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
-        """Record what must be unchanged at the next claim. Raises ThreadBusy if another run held the thread."""
+        """Record the head and epoch that the next claim depends on. Raises ThreadBusy if another run has it."""
         self.expected_epoch = saved.epoch if saved is not None else None
         self.loaded_key = (saved.id, saved.epoch) if saved is not None else ("", None)
         lease = saved.lease if saved is not None else None

@@ -1,6 +1,6 @@
-"""Delivery of events: to the instruments of a run, and to the reader of its stream.
+"""Delivery of events to the instruments of a run and to the reader of its stream.
 
-A run without an emitter makes no events, and an emitter wants only the kinds that have a receiver.
+A run without an emitter creates no events, and an emitter asks only for the kinds that have a listener.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Listener = Callable[[Event], None]
 
 
 class EventEmitter:
-    """Sends each event to the receivers of its kind."""
+    """Sends each event to the listeners for its kind."""
 
     def __init__(self, listeners: Iterable[tuple[EventKind, Listener]] = ()) -> None:
         self._by_kind: dict[str, list[Listener]] = {}
@@ -28,19 +28,20 @@ class EventEmitter:
         self._by_kind.setdefault(kind, []).append(listener)
 
     def listeners(self) -> list[tuple[Any, Listener]]:
-        """The receivers by kind of event."""
-        return [(kind, one) for kind, known in self._by_kind.items() for one in known]
+        """Return all listeners, each with its kind of event."""
+        return [(kind, listener) for kind, listeners in self._by_kind.items() for listener in listeners]
 
     def joined(self, listeners: Iterable[tuple[EventKind, Listener]]) -> EventEmitter:
-        """Return an emitter that also sends to these listeners: those of a subgraph."""
+        """Return an emitter that also sends to `listeners`, which are those of a subgraph."""
         joined = EventEmitter([*self.listeners(), *listeners])
         joined.buffer = self.buffer
         return joined
 
     def wants(self, kind: EventKind) -> bool:
+        """Return whether an event of this kind has a listener, and is worth creating."""
         if kind != "message":
             return kind in self._by_kind
-        return any(getattr(one, "wanted", _always)() for one in self._by_kind.get(kind, ()))
+        return any(getattr(listener, "wanted", _always)() for listener in self._by_kind.get(kind, ()))
 
     def emit(self, event: Event) -> None:
         for listener in self._by_kind.get(event.kind, ()):
@@ -52,17 +53,20 @@ def _always() -> bool:
 
 
 LIVE_PARTS: Final = 10_000
-"""How many parts may wait for the reader before live ones are dropped."""
+"""The number of unread parts above which live ones are dropped."""
 
 
 class StreamBuffer:
-    """Parts on their way to the reader. Filled from any thread, emptied by one; the lists are swapped, not locked."""
+    """Stream parts that wait for the reader.
+
+    Filled from any thread and emptied by one; the lists are swapped, not locked.
+    """
 
     def __init__(self, *, live: bool, prompt: bool = False) -> None:
         self.live = live
-        """True if parts should reach the reader while tasks run, even a task that runs alone."""
+        """True if parts should reach the reader while a task runs, even if it is the only one of its superstep."""
         self.prompt = live or prompt
-        """True if they should while several tasks run concurrently."""
+        """True if parts should reach the reader while several tasks run concurrently."""
         self.parts: list[Any] = []
         self.dropped = 0
         """The number of live parts that were dropped because the reader was too slow."""
@@ -71,7 +75,7 @@ class StreamBuffer:
         self._waiters: list[Callable[[], object]] = []
 
     def add(self, part: Any, *, may_drop: bool = False) -> None:
-        """Keep a part for the reader. One that `may_drop` is dropped if the reader is far behind."""
+        """Add a part for the reader. With `may_drop` it is dropped if the reader is far behind."""
         if may_drop and len(self.parts) >= LIVE_PARTS:
             self.dropped += 1
             return
@@ -82,44 +86,44 @@ class StreamBuffer:
 
     def take(self) -> list[Any]:
         """Remove and return all waiting parts."""
-        taken, self.parts = self.parts, []
+        parts, self.parts = self.parts, []
         for waiter in self._waiters:
             waiter()
         self._waiters.clear()
-        return taken
+        return parts
 
     async def room(self) -> None:
         """Wait until the reader has taken the waiting parts."""
         import asyncio
 
-        taken = asyncio.get_running_loop().create_future()
-        self._waiters.append(lambda: taken.done() or taken.set_result(None))
+        emptied = asyncio.get_running_loop().create_future()
+        self._waiters.append(lambda: emptied.done() or emptied.set_result(None))
         if self.parts:
-            await taken
+            await emptied
 
 
 class Printed(StreamBuffer):
-    """Prints parts instead of keeping them for a reader."""
+    """Prints parts instead of storing them for a reader."""
 
     def __init__(self) -> None:
         super().__init__(live=False)
 
     def add(self, part: Any, *, may_drop: bool = False) -> None:
-        mode, shown = part
-        print(f"[{mode}] {shown}")
+        mode, data = part
+        print(f"[{mode}] {data}")
 
 
 def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, Listener]]:
-    """Return the methods that instruments override, by kind of event."""
+    """Return a listener for each method that an instrument overrides, with its kind of event."""
     return [
-        (kind, _harmless(instrument, method))
+        (kind, _without_errors(instrument, method))
         for instrument in instruments
         for kind, method in METHOD_BY_KIND.items()
         if getattr(type(instrument), method, getattr(Instrument, method)) is not getattr(Instrument, method)
     ]
 
 
-def _harmless(instrument: Instrument, method: str) -> Listener:
+def _without_errors(instrument: Instrument, method: str) -> Listener:
     """Wrap a method of an instrument so that it cannot affect the run: its exceptions are logged."""
     call: Listener = getattr(instrument, method)
 
@@ -139,7 +143,7 @@ def _harmless(instrument: Instrument, method: str) -> Listener:
             return False
 
     if method == "on_message":
-        listen.wanted = wants  # pyright: ignore[reportFunctionMemberAccess]  # see Watch.wants
+        listen.wanted = wants  # pyright: ignore[reportFunctionMemberAccess]  # see EventEmitter.wants
     return listen
 
 
@@ -147,4 +151,4 @@ def _log_failure(instrument: Instrument, method: str, event: Event | None) -> No
     import logging  # few runs need it
 
     name = f"{type(instrument).__name__}.{method}"
-    logging.getLogger("statewright").exception("An instrument failed: %s, told of %r.", name, event)
+    logging.getLogger("statewright").exception("An instrument failed: %s, called with %r.", name, event)

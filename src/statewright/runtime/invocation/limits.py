@@ -1,7 +1,7 @@
 """Limits that attempts share: concurrency, rate limits, circuit breakers, and the budget of a call.
 
-One limit object serves every run of a compiled graph, on any thread or event loop. None of them blocks: they return
-when to try again, or call back. `runtime/tasks/retries.py` consults them; the drivers wait.
+One limit object serves every run of a compiled graph, on any thread or event loop. No limit blocks: it returns the time
+to wait, or calls back. `runtime/tasks/retries.py` consults them; the drivers wait.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statewright.errors import CircuitOpen, RateLimited
 from statewright.graph import Budget, CircuitBreaker, RateLimit
 
 Waiter = Callable[[], bool]
-"""Called when a slot is free for a waiter; returns False if it does not wait any more."""
+"""Called when a waiter is given a slot; returns False if it no longer waits, and the slot goes to the next one."""
 
 
 class Slots:
@@ -32,7 +32,7 @@ class Slots:
         self._waiters: deque[Waiter] = deque()
 
     def acquire(self, waiter: Waiter) -> bool:
-        """Take a slot if one is free; otherwise `waiter` is called once with one, later."""
+        """Take a slot if one is free, and return True. Otherwise queue `waiter`, which is called once it has a slot."""
         with self._lock:
             if self._free > 0:
                 self._free -= 1
@@ -41,7 +41,7 @@ class Slots:
             return False
 
     def overdraw(self) -> None:
-        """Take a slot even if none is free, for callers that must not wait; the next released slot makes up for it."""
+        """Take a slot even if none is free, for callers that must not wait. The next released slot settles the debt."""
         with self._lock:
             self._free -= 1
 
@@ -60,35 +60,36 @@ class Slots:
 class Rate:
     """A token bucket: `limit` tokens are added every `per` seconds, up to `burst`."""
 
-    __slots__ = ("_lock", "_policy", "_seen", "_tokens", "_who")
+    __slots__ = ("_lock", "_owner", "_policy", "_tokens", "_updated_at")
 
-    def __init__(self, policy: RateLimit, who: str) -> None:
+    def __init__(self, policy: RateLimit, owner: str) -> None:
         self._policy = policy
-        self._who = who
+        self._owner = owner
+        """The node or function that is limited, as error messages name it."""
         self._tokens = float(policy.burst or policy.limit)
-        self._seen: float | None = None
+        self._updated_at: float | None = None
         self._lock = threading.Lock()
 
     def reserve(self, now: float) -> float:
         """Take a token and return the seconds until it is available. Raises RateLimited if the policy does not wait.
 
-        `now` is in seconds of a clock that never goes back.
+        `now` is in seconds of a monotonic clock.
         """
         policy = self._policy
         per = as_seconds(policy.per)
         with self._lock:
-            flow = policy.limit / per
-            passed = now - self._seen if self._seen is not None else 0.0
-            self._tokens = min(float(policy.burst or policy.limit), self._tokens + passed * flow)
-            self._seen = now
-            missing = max(0.0, (1.0 - self._tokens) / flow)
-            if missing > 0 and policy.on_limit == "refuse":
-                raise RateLimited(self._who, policy.limit, per, missing)
-            self._tokens -= 1.0  # below zero: those who wait have each their own place in time
-        return missing
+            tokens_per_second = policy.limit / per
+            elapsed = now - self._updated_at if self._updated_at is not None else 0.0
+            self._tokens = min(float(policy.burst or policy.limit), self._tokens + elapsed * tokens_per_second)
+            self._updated_at = now
+            wait = max(0.0, (1.0 - self._tokens) / tokens_per_second)
+            if wait > 0 and policy.on_limit == "refuse":
+                raise RateLimited(self._owner, policy.limit, per, wait)
+            self._tokens -= 1.0  # may fall below zero, so that each waiting caller gets a time of its own
+        return wait
 
     def refund(self) -> None:
-        """Return a token that was not used. Callers that wait behind it keep their time."""
+        """Return a token that was not used. The times promised to waiting callers do not change."""
         with self._lock:
             self._tokens += 1.0
 
@@ -96,28 +97,29 @@ class Rate:
 class Circuit:
     """A circuit breaker: opens after too many consecutive failures, and lets one attempt through after a while."""
 
-    __slots__ = ("_failures", "_lock", "_opened_at", "_policy", "_probing", "_who")
+    __slots__ = ("_failures", "_lock", "_opened_at", "_owner", "_policy", "_probing")
 
-    def __init__(self, policy: CircuitBreaker, who: str) -> None:
+    def __init__(self, policy: CircuitBreaker, owner: str) -> None:
         self._policy = policy
-        self._who = who
+        self._owner = owner
+        """The node or function that is protected, as error messages name it."""
         self._failures = 0
         self._opened_at: float | None = None
         self._probing = False
         self._lock = threading.Lock()
 
     def enter(self, now: float) -> None:
-        """Begin an attempt. Raises CircuitOpen."""
+        """Begin an attempt. Raises CircuitOpen while the circuit is open, or half-open with a probe under way."""
         with self._lock:
             if self._opened_at is None:
                 return
             remaining = self._opened_at + as_seconds(self._policy.reset_after) - now
             if remaining > 0 or self._probing:
-                raise CircuitOpen(self._who, self._failures, max(remaining, 0.0))
+                raise CircuitOpen(self._owner, self._failures, max(remaining, 0.0))
             self._probing = True
 
     def record(self, error: BaseException | None, now: float) -> None:
-        """Record the end of an attempt; None for a success, or for an error that does not count."""
+        """Record the end of an attempt; `error` is None if it succeeded, or if its error does not count."""
         with self._lock:
             self._probing = False
             if error is None or not self._policy.counted(error):
@@ -128,7 +130,7 @@ class Circuit:
                 self._opened_at = now
 
     def let_go(self) -> None:
-        """Forget an attempt with an unknown end: the next one is let through."""
+        """Forget an attempt whose outcome is unknown, so that the next one is let through."""
         with self._lock:
             self._probing = False
 
@@ -137,7 +139,7 @@ class Circuit:
 
 
 class Spending:
-    """Counts of one call and all the subgraphs that it calls. Added to from any thread."""
+    """The amounts that a call and all subgraphs below it have spent. Any thread may add to them."""
 
     __slots__ = (
         "_began",
@@ -168,9 +170,11 @@ class Spending:
 
     @property
     def seconds(self) -> float:
+        """Seconds since the call began."""
         return self._clock.monotonic() - self._began
 
     def add(self, tokens: int, cost: float) -> None:
+        """Count a model call; `cost` is 0 if the price of the model is unknown."""
         with self._lock:
             self.tokens += tokens
             self.cost += cost
@@ -184,7 +188,7 @@ class Spending:
 
 
 def warn_unpriced(limit: str, tokens: int) -> None:
-    """Log that a limit on cost cannot hold, since the price of some tokens is unknown."""
+    """Log that a limit on cost cannot be enforced, since the price of some tokens is unknown."""
     logging.getLogger("statewright").warning(
         "%s does not count %d tokens of a model whose price is unknown. Limit tokens or requests too.", limit, tokens
     )
@@ -209,4 +213,4 @@ def overrun(budget: Budget, spending: Spending, due: Iterable[Task]) -> Overrun 
     for node in dict.fromkeys(task.node for task in due):
         limit = visits.get(node) if isinstance(visits, Mapping) else visits
         checks.append((f"visits of {node!r}", limit, spending.visits[node]))
-    return next(((what, limit, spent) for what, limit, spent in checks if limit is not None and spent >= limit), None)
+    return next((check for check in checks if check[1] is not None and check[2] >= check[1]), None)

@@ -1,8 +1,8 @@
 """The calls of `@task` functions that the tasks of a run have made and that have not ended.
 
-A call belongs to its task, not to one attempt at it. When its superstep is over, what is left of it is stopped: a
-coroutine is cancelled and awaited. A plain function can't be stopped; one whose task has to be executed again is waited
-for, like one that runs beside a task which failed, so that its result is in the journal by then.
+A call belongs to its task, not to one attempt at it. When the superstep of the task is over, calls that still run are
+stopped: coroutines are cancelled and awaited. A plain function cannot be stopped. If its task will be executed again,
+the superstep waits for it (for `sibling_grace` at most), so that its result is in the journal by then.
 """
 
 from __future__ import annotations
@@ -41,56 +41,65 @@ class OpenCall(Protocol):
         ...
 
     @property
-    def ended(self) -> Future[Any]: ...
+    def ended(self) -> Future[Any]:
+        """Done once the call has ended and has cleaned up."""
+        ...
 
-    def call_off(self) -> object: ...
+    def call_off(self) -> object:
+        """Cancel the call if it is a plain function that has not begun."""
+        ...
 
-    def stop(self) -> bool: ...
+    def stop(self) -> bool:
+        """Cancel the call if it is a coroutine. Return True if there is something to wait for."""
+        ...
 
 
 class Calls:
-    """The calls of one run. Calls come and go on any thread: each operation on the set is atomic by itself."""
+    """The open calls of one run.
 
-    __slots__ = ("_under_way",)
+    Calls are added and removed on any thread, without a lock: each operation on the set is atomic by itself.
+    """
+
+    __slots__ = ("_calls",)
 
     def __init__(self) -> None:
-        self._under_way: set[OpenCall] = set()
+        self._calls: set[OpenCall] = set()
 
     def add(self, call: OpenCall) -> None:
-        self._under_way.add(call)
+        self._calls.add(call)
 
     def discard(self, call: OpenCall) -> None:
-        self._under_way.discard(call)
+        self._calls.discard(call)
 
     def find_by_caller(self, task: Task) -> Sequence[OpenCall]:
-        """Return the calls that a task has made itself, not those of its calls."""
-        return [call for call in self._under_way.copy() if call.caller_id == task.id]
+        """Return the calls that a task has made directly, without those that its calls have made."""
+        return [call for call in self._calls.copy() if call.caller_id == task.id]
 
-    def are_waited_for(self, tasks: Sequence[Task], outcomes: Sequence[Outcome | None]) -> bool:
-        """True if plain functions are running for tasks that will be executed again."""
-        at_work = [call for call in self._under_way.copy() if call.is_at_work]
-        if not at_work:
+    def must_be_awaited(self, tasks: Sequence[Task], outcomes: Sequence[Outcome | None]) -> bool:
+        """Return True if plain functions are running for tasks that will be executed again."""
+        running = [call for call in self._calls.copy() if call.is_at_work]
+        if not running:
             return False
-        again = {task.id for task, outcome in zip(tasks, outcomes, strict=True) if not _is_over(outcome)}
-        return any(call.planned_id in again for call in at_work)
+        repeated = {task.id for task, outcome in zip(tasks, outcomes, strict=True) if not _is_over(outcome)}
+        return any(call.planned_id in repeated for call in running)
 
     def call_off(self, task: Task) -> None:
-        """Begin nothing more that a task has asked for itself, and nobody has begun to work on."""
+        """Cancel the plain functions that a task has called directly and that have not begun."""
         for call in self.find_by_caller(task):
             call.call_off()
 
     def stop(self) -> Sequence[OpenCall]:
-        """Cancel the coroutines, from any thread, and return them."""
-        return [call for call in self._under_way.copy() if call.stop()]
+        """Cancel the coroutines, from any thread, and return their calls."""
+        return [call for call in self._calls.copy() if call.stop()]
 
     def end(self) -> None:
-        """Cancel the coroutines and wait until they have cleaned up, except those of the waiting loop itself."""
+        """Cancel the coroutines and wait until they have cleaned up, except those on the loop of this thread."""
         for call in self.stop():
             if not call.is_on_this_thread:
                 wait_until_done(call.ended)
 
     async def end_async(self) -> Any:
-        """Do the same as `end` on the running event loop. Return a cancellation that arrived meanwhile."""
+        """Do the same as `end` on the running event loop. Return a cancellation that arrived meanwhile, or None."""
         signal: Any = None
         if stopped := self.stop():
             from statewright.async_futures import wait_in_any_case  # loads asyncio
@@ -101,5 +110,5 @@ class Calls:
 
 
 def _is_over(outcome: Outcome | None) -> bool:
-    """True if a task with this outcome is not executed again."""
+    """Return True if a task with this outcome is not executed again."""
     return type(outcome) is TaskResult or (type(outcome) is Failure and outcome.leaves)

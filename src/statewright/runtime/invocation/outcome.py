@@ -1,4 +1,4 @@
-"""The outcomes of tasks, and of a run."""
+"""The outcomes of tasks and of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statewright.graph import ParentCommand
 
 
 class Failure:
-    """A task raised."""
+    """The outcome of a task that raised."""
 
     __slots__ = ("came_later", "error", "is_saved", "task")
 
@@ -17,7 +17,7 @@ class Failure:
         self.task = task
         self.error = error
         self.came_later = False
-        """True if another task had failed before, while this one was still running."""
+        """True if another task had failed before, so that this is not the error of the superstep."""
         self.is_saved = False
         """True if the failure is already saved in the thread and in its log."""
 
@@ -28,7 +28,7 @@ class Failure:
 
 
 class Pause:
-    """A task waits for answers."""
+    """The outcome of a task that waits for answers."""
 
     __slots__ = ("interrupts", "task")
 
@@ -38,8 +38,6 @@ class Pause:
 
 
 Outcome = TaskResult | Failure | Pause
-
-
 RestStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
 
 
@@ -58,9 +56,9 @@ class RunOutcome:
         node: str | None = None,
     ) -> None:
         self.status: RestStatus = status
-        """`waiting` for answers; `paused` at a node named by interrupt_before or interrupt_after."""
+        """`waiting`: for answers; `paused`: at a node named by `interrupt_before` or `interrupt_after`."""
         self.checkpoint = checkpoint
         self.interrupts = interrupts
         self.error = error
         self.node = node
-        """The node that raised `error`, if one did."""
+        """The node that raised `error`; None if the error is not that of a node."""

@@ -1,8 +1,8 @@
-"""One invocation of a graph: its request, its options and services, and the state kept between supersteps.
+"""One invocation of a graph: its options and services, and the state that it keeps between supersteps.
 
-The parts of a run have different lifetimes. `RunConfig` and `RunPorts` never change, and are shared by runs that ask
-for the same. `SubgraphCall` is what a subgraph knows of the task that called it. Answers, limits and the control
-belong to the whole tree of calls. The rest is the run's own state, and changes while it runs.
+The parts of a run have different lifetimes. `RunConfig` and `RunPorts` never change, and runs with equal options share
+them. `SubgraphCall` is what a subgraph knows of the task that called it. Answers, limits and the control belong to the
+whole tree of calls. Everything else belongs to one run, and changes while it runs.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ SIBLING_GRACE: Final = 30.0
 NONE_CLOSED: Final = -2
 """Stands for the last closed superstep before the first one: lower than every step."""
 ALL_CLOSED: Final = sys.maxsize
+"""Stands for the last closed superstep once the run has ended: higher than every step."""
 NOT_ASKED: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
 NO_RETRIES: Mapping[TaskId, datetime] = {}
@@ -56,7 +57,7 @@ _noting: Final = threading.Lock()
 
 
 class Asked(NamedTuple):
-    """The questions that the due tasks had asked before a call."""
+    """The questions that the due tasks had asked before this run."""
 
     last: Mapping[TaskId, tuple[Interrupt, ...]]
     """By task, the questions of its last pause."""
@@ -93,21 +94,21 @@ class Retryable(Protocol):
 
 
 class OpenSuperstep(Protocol):
-    """Several tasks that run concurrently; a `tasks.superstep.Superstep`."""
+    """Several tasks that run concurrently; a `concurrency.superstep.Superstep`."""
 
     checkpoint: Checkpoint
     ending: bool
     closed: bool
 
-    def close_and_tell(self) -> None: ...
+    def close_and_notify(self) -> None: ...
 
     def call_ended(self) -> None: ...
 
-    def telling(self, callback: Callable[[], object]) -> AbstractContextManager[None]: ...
+    def notifying(self, callback: Callable[[], object]) -> AbstractContextManager[None]: ...
 
 
 class SubgraphCall:
-    """One call of a subgraph by a task: what its run knows of the caller."""
+    """One call of a subgraph by a task, from the view of the subgraph."""
 
     __slots__ = ("former_namespaces", "is_retry", "memory", "namespace", "retry_key", "scope", "takes_state")
 
@@ -121,7 +122,7 @@ class SubgraphCall:
         is_retry: bool = False,
     ) -> None:
         self.scope = scope
-        """The calling task, as it was at the call."""
+        """The scope of the calling task, as it was when it made the call."""
         self.memory: Memory = memory
         self.namespace = namespace
         self.retry_key = retry_key
@@ -129,7 +130,7 @@ class SubgraphCall:
         self.is_retry = is_retry
         """True if the call retries a failed one; it then starts over in the same namespace."""
         self.takes_state = False
-        """True if the call is a node of the graph around it: its argument is then a state, not an input."""
+        """True if the subgraph is itself a node of the calling graph: its argument is then a state, not an input."""
         self.former_namespaces: tuple[str, ...] = ()
         """Namespaces in which the call may have been saved before the calling node was renamed."""
 
@@ -220,7 +221,7 @@ class Run:
         spent: Spending | None = None,
         slots: tuple[Slots, ...] = (),
     ) -> None:
-        # The request: what runs, where, and with which options.
+        # The program, its options and services.
         self.program = program
         self.settings = settings
         self.config = config
@@ -236,20 +237,20 @@ class Run:
         self.watch = watch
         """Emits events; None if nothing receives them."""
         self.reader: StreamBuffer | None = watch.buffer if watch is not None and call is None else None
-        """Stream parts that the reader has not taken yet; None without a reader."""
+        """Stream parts that the reader has not taken yet; None without a reader, and in subgraphs."""
 
         # The calling task, if this is the run of a subgraph.
         self.call = call
         """The subgraph call that this run executes; None at the root."""
         self.nested = call is not None
         self.parent = call.scope if call is not None else None
-        """The task that called it, for a subgraph."""
+        """The calling task; None at the root."""
         self.caller = self.parent if line is not None else None
-        """The task that called it, if both save."""
+        """The calling task, if this run saves its checkpoints; None otherwise."""
         self.namespace = namespace if call is None else call.namespace
-        """Empty for a run's own graph; the path of tasks that leads to a subgraph."""
+        """The path of tasks that leads to a subgraph; empty at the root."""
         self.remembers = call is not None and call.memory == "thread" and line is not None
-        """True for a call with memory="thread"."""
+        """True for a call with memory="thread" that saves its checkpoints."""
         self.metadata: Mapping[str, Any] = NO_METADATA if call is None else call.metadata(remembers=self.remembers)
         """Metadata saved with each commit."""
 
@@ -258,9 +259,9 @@ class Run:
         self.answers: dict[str, Any] = {} if answers is None else answers
         """The answers to questions of tasks that are still due, by interrupt id."""
         self.live: dict[str, CallingTask] = {} if live is None else live
-        """The namespaces with their own memory in which a call is running."""
+        """The task that is running a call, by namespace; only for namespaces with a memory of their own."""
         self.spent = spent
-        """The amounts counted against the budget; None if nothing was counted."""
+        """The amounts counted against the budget; None if nothing is counted."""
         self.slots = slots
         """The limits on concurrency."""
         self.guards_all = bool(slots)
@@ -274,27 +275,27 @@ class Run:
         self.claimed = False
         """True while it holds the thread."""
         self.held_until: datetime | None = None
-        """The end of its lease on the thread, as far as it knows."""
+        """The end of its lease on the thread, as of its last write."""
         self.hold_lost = False
         """True once it is known that another run has taken over the thread."""
 
         # Saved by earlier runs for the tasks that are due.
         self.known_interrupts: Mapping[str, Interrupt] = NOT_ASKED
-        """The open questions of its tasks from before this call, by id."""
+        """The questions of its tasks that were open when this run began, by id."""
         self.questions = NOTHING_ASKED
-        """The same, with the questions answered then. A question that is asked again is compared with these."""
+        """The same, and those that were answered before. A question that is asked again is compared with these."""
         self.delivered: set[str] = set()
-        """The questions of this call that match an earlier one and have received its answer."""
+        """The ids of questions of this run that match an earlier one and have received its answer."""
         self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
-        """By task, the number of failures before this call."""
+        """By task, the number of failures before this run."""
         self.retries: Mapping[TaskId, datetime] = NO_RETRIES
-        """By task, the time of the next attempt after a failure before this call."""
+        """By task, the time of the next attempt after a failure before this run."""
         self.journal: dict[JournalKey, JournalEntry] = {}
         """The results of `runtime.step` and `@task` calls of the current superstep."""
         self.migrated: Mapping[str, Any] | None = None
-        """The state before a migration whose result is not saved yet."""
+        """The state before a migration of the graph, until the migrated state is saved."""
         self.memories: dict[str, str] = {}
-        """By namespace of a memory inside this run, the checkpoint that the run knows."""
+        """By namespace of a subgraph with memory="thread", the id of its last checkpoint, as this run knows it."""
         self.open_namespaces: set[str] = set()
         """Namespaces of the subgraph calls of tasks that are not consumed yet."""
 
@@ -310,9 +311,9 @@ class Run:
         self.calls: Calls | None = None
         """The running calls of `@task` functions; None until the first one."""
         self.steps_under_way: dict[JournalKey, Attempt] = {}
-        """By running step, the attempt that started it last, for tasks with retry or timeout policies."""
+        """By running `runtime.step`, the attempt that started it last, for tasks with retry or timeout policies."""
         self.refusals: dict[TaskId, RunError] = {}
-        """By planned task, the error that it received because the run is over: see `standing.note_refusal`."""
+        """By task, the error that it received because the run is over: see `standing.note_refusal`."""
 
         # Not saved yet.
         self.in_flight_commit: AnyFuture[Any] | None = None
@@ -320,9 +321,11 @@ class Run:
         self.uncommitted_from: Checkpoint | None = None
         """The last saved checkpoint, if the run has advanced since."""
         self.rewritten: set[str] = set()
-        """The fields written since then, except lists that only grew."""
+        """The fields written since then, except lists that have only grown."""
         self.ended_calls: dict[str, CallingTask] = {}
-        """By namespace, the ended calls of this superstep that are not saved: needed if their tasks get no result."""
+        """By namespace, the calls of this superstep that have ended, but whose end is not saved.
+
+        It is saved if their tasks come to no result, and will be executed again."""
         self.log_buffer: tuple[Entry, ...] = ()
         """Log entries of tasks of this superstep, written with the next save."""
         self.unpublished_events: dict[TaskId, Event] = {}
@@ -336,18 +339,18 @@ class Run:
     def recall_questions(self, pending: Pending) -> None:
         """Restore the questions that the due tasks have asked before."""
         by_task = pending.questions()
-        by_id = {one.id: one for asked in by_task.values() for one in asked}
+        by_id = {question.id: question for questions in by_task.values() for question in questions}
         self.questions = Asked(pending.interrupts, by_task, {**self.questions.by_id, **by_id})
         self.known_interrupts = {
             **self.known_interrupts,
-            **{one.id: one for asked in pending.interrupts.values() for one in asked},
+            **{question.id: question for questions in pending.interrupts.values() for question in questions},
         }
 
     def inherit_questions(self, caller: Run, task: Task) -> None:
-        """Restore the questions of a task's calls: a call that saves nothing cannot restore them itself."""
-        asked = caller.questions_of(task)
-        self.known_interrupts = {question.id: question for question in asked if question.id in caller.known_interrupts}
-        self.questions = Asked({}, {}, {question.id: question for question in asked})
+        """Restore the questions of a task's calls from its run: a call that saves nothing cannot load them itself."""
+        by_id: dict[str, Interrupt] = {question.id: question for question in caller.questions_of(task)}
+        self.known_interrupts = {key: by_id[key] for key in by_id if key in caller.known_interrupts}
+        self.questions = Asked({}, {}, by_id)
 
     def questions_of(self, task: Task) -> Iterable[Interrupt]:
         """Return the questions that a task and its calls have asked before."""
@@ -356,10 +359,10 @@ class Run:
         return self.questions.by_task.get(task.planned_id, ())
 
     def settled_by(self, task: TaskId, asks: Iterable[Interrupt]) -> tuple[Interrupt, ...]:
-        """Return the questions of a task that were answered before it paused again, with what it asks now."""
-        still = {question.id for question in asks}
+        """Return the questions of a task's last pause that have been answered, now that it pauses with `asks`."""
+        open_ids = {question.id for question in asks}
         last = self.questions.last.get(task, ())
-        return tuple(one for one in last if one.id in self.answers and one.id not in still)
+        return tuple(question for question in last if question.id in self.answers and question.id not in open_ids)
 
     @property
     def root(self) -> Run:
@@ -377,44 +380,45 @@ class Run:
         return self.saver is not None and not self.overlaps and not self.saves_at_rest
 
     def count_as_finished(self, tasks: Iterable[TaskId]) -> None:
-        """Emit the events of tasks that have ended."""
+        """Emit the events that were held back until these tasks were saved."""
         for task in tasks:
             event = self.unpublished_events.pop(task, None)
             if event is not None and self.watch is not None:
                 self.watch.emit(event)
 
     def note(self, entry: Entry) -> None:
-        """Add an entry to the log buffer. Concurrent tasks may call this."""
+        """Add an entry to the log buffer. May be called by concurrent tasks."""
         with _noting:
             self.log_buffer = (*self.log_buffer, entry)
 
     def take_noted(self, task: TaskId | None = None) -> tuple[Entry, ...]:
-        """Remove and return the buffered log entries, of all tasks or of one."""
+        """Remove and return the buffered log entries of one task, or of all."""
         with _noting:
             if task is None:
-                noted, self.log_buffer = self.log_buffer, ()
+                entries, self.log_buffer = self.log_buffer, ()
             else:
-                noted = tuple(entry for entry in self.log_buffer if entry[3] == task)
+                entries = tuple(entry for entry in self.log_buffer if entry[3] == task)
                 self.log_buffer = tuple(entry for entry in self.log_buffer if entry[3] != task)
-        return noted
+        return entries
 
     def put_back_noted(self, log: Log | None) -> None:
-        """Put log entries back whose write was refused."""
+        """Return log entries to the buffer, since the write that contained them was refused."""
         if log is not None:
             with _noting:
                 self.log_buffer = (*log.entries, *self.log_buffer)
 
     @property
     def spending(self) -> Spending:
-        """The counts of this call."""
+        """The amounts spent by the tree of calls; counting begins with the first access."""
         if self.spent is None:
             self.spent = Spending(self.ports.clock)
         return self.spent
 
     def hold(self, now: datetime, *, release: bool = False, may_claim: bool = False) -> LeaseRequest | None:
-        """Return the lease request for a write at `now`. `release` ends the lease, unless a caller continues.
+        """Return the lease request for a write at `now`; None if the run saves nothing.
 
-        Only the core may claim the thread: what a node or a timer still writes when the run has ended is refused.
+        `release` ends the lease, unless this is the run of a subgraph, whose caller continues. Only writes of the core
+        pass `may_claim`: one that a node or a timer still makes after the run has ended must not claim the thread anew.
         """
         if self.owner is None:
             return None
@@ -430,11 +434,11 @@ class Run:
     @property
     def lease_duration(self) -> timedelta:
         """The lease duration after each write."""
-        own = self.claim.lease_duration if self.claim is not None else None
-        return LEASE if own is None else own
+        duration = self.claim.lease_duration if self.claim is not None else None
+        return LEASE if duration is None else duration
 
     def move_to(self, namespace: str) -> None:
-        """Continue in the namespace in which the call was saved under a former name of its node."""
+        """Continue in a former namespace of this call: it was saved there before its node was renamed."""
         assert self.line is not None
         caller = self.caller
         if self.parent is not None and self.live.get(self.namespace) is self.parent:
@@ -445,7 +449,7 @@ class Run:
         self.namespace, self.line = namespace, self.line._replace(namespace=namespace)
 
     def holds(self, hold: LeaseRequest | None) -> None:
-        """Record that a write with this lease request was done."""
+        """Record that a write with this lease request has succeeded."""
         if hold is not None:
             self.claimed = hold.until is not None
             if self.claim is not None:
@@ -453,7 +457,7 @@ class Run:
             self.held_until = hold.until
 
     def commit_failed(self) -> None:
-        """Record that a commit failed after the run had continued: if it was to release the thread, it did not."""
+        """Record that a commit failed while the run continued. If it was to release the thread, the lease remains."""
         self.claimed = self.owner is not None
 
     def lose_hold(self) -> None:
@@ -461,18 +465,18 @@ class Run:
         self.hold_lost = True
         step = self.superstep
         if step is not None and step.ending:
-            step.close_and_tell()
+            step.close_and_notify()
 
     def unsaved_id(self, step: int) -> str:
-        """Return the id of a commit that is never saved or loaded: it has to be unique within the run."""
+        """Return the id of a commit that is never saved or loaded, and so need only be unique within the run."""
         return f"{self.run_id}.{step}"
 
     def origin(self, commit_id: str, step: int) -> str:
-        """Return the value from which ids of the tasks are derived that a commit makes due.
+        """Return the value from which the ids of the tasks that a commit makes due are derived.
 
-        A subgraph that is called again for the same task must ask the same questions, though it commits anew. What it
-        saves keeps its ids; one that saves nothing has only its caller's task to go by, since the thread may be a copy
-        and the node may have another name since.
+        A subgraph that is called again for the same task must ask the same questions, though its commits have new ids.
+        So the value depends on the namespace and the step. If the subgraph saves nothing, it depends on the task of the
+        caller, since the thread may be a copy, and the node may have been renamed.
         """
         if not self.nested:
             return commit_id

@@ -1,7 +1,7 @@
-"""The parts of a run that do not change while it runs: its options, and its outside services.
+"""The parts of a run that do not change while it runs: its options, and the services that it uses.
 
-Most runs of a compiled graph share them: a call without options of its own, and a subgraph without services of its
-own, get the objects that exist already.
+Most runs of a compiled graph share these objects: a call without options of its own, or a subgraph without services of
+its own, uses those that exist already.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statewright.store import Store
 
 
 class RunConfig(NamedTuple):
-    """The options of a run, as its caller asked for them. A subgraph inherits them, except breakpoints."""
+    """The options that the caller of a run has chosen. A subgraph inherits them, except breakpoints."""
 
     context: Any = None
     budget: Budget | None = None
@@ -30,11 +30,14 @@ class RunConfig(NamedTuple):
     keeps_calls: bool = False
     """True if checkpoints of subgraph calls are kept after their tasks are consumed."""
     refuses_changed: bool = False
-    """True if an answered question in other words is an error instead of a warning."""
+    """True if it is an error, not a warning, that an answered question is asked again in other words."""
 
 
 class RunPorts(NamedTuple):
-    """The outside services of a run. The saver is not among them: a call may save nothing although its caller does."""
+    """The services that a run uses.
+
+    The saver is not among them: a subgraph call may save nothing although its caller does.
+    """
 
     clock: Clock
     store: Store | None = None

@@ -1,4 +1,4 @@
-"""Saved checkpoints as users see them, those of subgraphs included."""
+"""Snapshots: saved checkpoints as users see them, with those of subgraphs."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class TaskSnapshot:
     id: str
     name: str
     result: Mapping[str, Any] | None
-    """Its writes, if it had a result while other tasks had none."""
+    """Its writes, if it has ended while other tasks of the superstep have not."""
     error: str | None
     interrupts: tuple[Interrupt, ...]
     """Its questions that are still open."""
     state: StateSnapshot | None = None
-    """The state of its subgraph, if it is one, has begun, and was requested."""
+    """The state of its subgraph, if the node is one, its call has begun, and states of subgraphs were requested."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,9 +46,9 @@ class StateSnapshot(Generic[ValuesT]):
 
     values: ValuesT
     next: tuple[str, ...]
-    """The nodes that are due or wait, without those that have landed."""
+    """The nodes of the due and deferred tasks that have no result yet."""
     config: Mapping[str, Any]
-    """Pass it to any call to start from this checkpoint."""
+    """The config that makes a call start from this checkpoint."""
     metadata: Mapping[str, Any]
     """`source`, `step`, `run_id`, `branch`, the `nodes` that ran, and what the run discarded."""
     created_at: datetime | None
@@ -95,30 +95,30 @@ def empty_snapshot(program: Program, config: Mapping[str, Any]) -> StateSnapshot
 
 
 def config_of(saved: SavedCheckpoint, checkpoint_id: str) -> dict[str, Any]:
-    """The config that names a checkpoint of the same line."""
-    named = {"thread_id": saved.line.thread_id, "checkpoint_id": checkpoint_id, "branch": saved.line.branch}
+    """Return the config that names a checkpoint of the same thread, namespace and branch as `saved`."""
+    configurable = {"thread_id": saved.line.thread_id, "checkpoint_id": checkpoint_id, "branch": saved.line.branch}
     if saved.line.namespace:
-        named["namespace"] = saved.line.namespace
-    return {"configurable": named}
+        configurable["namespace"] = saved.line.namespace
+    return {"configurable": configurable}
 
 
 def _task(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     pending = saved.pending
-    landed = pending.completed.get(task.id)
+    result = pending.completed.get(task.id)
     return TaskSnapshot(
         id=task.id,
         name=task.node,
-        result={name: readable(update) for name, update in pairs_of(landed)} if landed is not None else None,
+        result={name: readable(update) for name, update in pairs_of(result)} if result is not None else None,
         error=pending.errors.get(task.id),
         interrupts=tuple(question.shown() for question in pending.open_of(task.id)),
     )
 
 
-# -- subgraphs, found by the path of nodes that leads to them, and shown with the tasks that called them
+# -- subgraphs, found by the path of nodes that leads to them, and nested in the snapshots of the tasks that called them
 
 
 class HasProgram(Protocol):
-    """A compiled graph, as far as its state is concerned."""
+    """The part of a compiled graph that snapshots need."""
 
     @property
     def graph(self) -> Graph: ...
@@ -127,90 +127,92 @@ class HasProgram(Protocol):
 
 
 def subgraphs_of(graph: Graph, *, recurse: bool, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The graphs that are nodes of a graph, with their paths."""
+    """Yield the compiled graphs that are nodes of a graph, with their paths."""
     for node in graph.nodes.values():
         if node.is_subgraph:
-            inside = cast(Any, node.action)
+            subgraph = cast(Any, node.action)
             name = f"{path}|{node.name}" if path else node.name
-            yield name, inside
+            yield name, subgraph
             if recurse:
-                yield from subgraphs_of(inside.graph, recurse=True, path=name)
+                yield from subgraphs_of(subgraph.graph, recurse=True, path=name)
 
 
 def node_path(namespace: str) -> str:
-    """The nodes on the way to a namespace, without the tasks."""
+    """Return the nodes on the way to a namespace, without the tasks."""
     return "|".join(segment.partition(":")[0] for segment in namespace.split("|"))
 
 
 def graph_at(graph: Graph, namespace: str) -> Any:
-    """The compiled graph that runs in a namespace. Raises InvalidConfig if none does."""
-    inside: Any = None
-    for name in node_path(namespace).split("|"):
+    """Return the compiled graph that runs in a namespace. Raises InvalidConfig if there is none."""
+    subgraph: Any = None
+    path = node_path(namespace)
+    for name in path.split("|"):
         node = graph.nodes.get(_current_name(graph, name))
         if node is None or not node.is_subgraph:
-            known = dict(subgraphs_of(graph, recurse=True))
-            path = node_path(namespace)
+            paths = dict(subgraphs_of(graph, recurse=True))
             raise InvalidConfig(
                 f"The namespace {namespace!r} leads to no subgraph that is a node. "
-                + suggestion(path, known, noun="Paths")
+                + suggestion(path, paths, noun="Paths")
             )
-        inside = node.action
-        graph = inside.graph
-    return inside
+        subgraph = node.action
+        graph = subgraph.graph
+    return subgraph
 
 
 def _current_name(graph: Graph, name: str) -> str:
-    """The name of a node that a namespace may know by a former one."""
+    """Return the current name of a node that a saved namespace may contain under a former one."""
     if name in graph.nodes:
         return name
     return next((node.name for node in graph.nodes.values() if name in node.aliases), name)
 
 
 def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
-    """Update the questions of the tasks around a subgraph that was changed from outside.
+    """Update the saved questions of the tasks around a subgraph that was changed from outside.
 
-    Where it asks nothing any more they run again. `before` is its head before the change.
+    A task without questions is no longer paused, and runs again. `before` is the head of the subgraph before the
+    change.
     """
     saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
     callers = perform_all(run, find_callers(line))
-    now = _head_of(run, line.namespace)
-    if callers is None or now is None:
+    after = _head_of(run, line.namespace)
+    if callers is None or after is None:
         return
-    asked_before = {one.id for one in _asked_at(before)} if before is not None else set[str]()
-    asked_now = _asked_at(now)
+    ids_before = {question.id for question in _questions_at(before)} if before is not None else set[str]()
+    questions_after = _questions_at(after)
     for head, task in callers:
-        others = [one for one in head.pending.interrupts.get(task.id, ()) if one.id not in asked_before]
-        known = Pending(interrupts={task.id: (*others, *asked_now)})
-        resolve(saver.save_results(head.line, head.id, known))
+        others = [question for question in head.pending.interrupts.get(task.id, ()) if question.id not in ids_before]
+        pending = Pending(interrupts={task.id: (*others, *questions_after)})
+        resolve(saver.save_results(head.line, head.id, pending))
 
 
-def _asked_at(saved: SavedCheckpoint) -> Sequence[Interrupt]:
-    """The questions of the tasks of a checkpoint, answered or not."""
-    return [one for questions in saved.pending.interrupts.values() for one in questions]
+def _questions_at(saved: SavedCheckpoint) -> Sequence[Interrupt]:
+    """Return the questions of the tasks of a checkpoint, answered or not."""
+    return [question for questions in saved.pending.interrupts.values() for question in questions]
 
 
 def with_subgraphs(run: Run, snapshot: StateSnapshot) -> StateSnapshot:
-    """The snapshot with the states of subgraphs in the tasks that called them."""
-    return replace(snapshot, tasks=tuple(_with_state(run, run.program.graph, run.namespace, t) for t in snapshot.tasks))
+    """Return the snapshot with the states of subgraphs in the tasks that called them."""
+    tasks = (_with_state(run, run.program.graph, run.namespace, task) for task in snapshot.tasks)
+    return replace(snapshot, tasks=tuple(tasks))
 
 
 def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> TaskSnapshot:
     node = graph.nodes.get(_current_name(graph, task.name))
     if node is None or not node.is_subgraph:
         return task
-    inside = cast(HasProgram, node.action)
+    subgraph = cast(HasProgram, node.action)
     for name in (node.name, *node.aliases):
         segment = name if node.memory == "thread" else f"{name}:{task.id}"
         own = f"{namespace}|{segment}" if namespace else segment
         saved = _head_of(run, own)
         if saved is not None and not saved.metadata.get("reset"):
-            state = snapshot_of(inside.program, saved)
-            tasks: Sequence[TaskSnapshot] = [_with_state(run, inside.graph, own, one) for one in state.tasks]
-            return replace(task, state=replace(state, tasks=tuple(tasks)))
+            state = snapshot_of(subgraph.program, saved)
+            tasks = tuple(_with_state(run, subgraph.graph, own, inner) for inner in state.tasks)
+            return replace(task, state=replace(state, tasks=tasks))
     return task
 
 
 def _head_of(run: Run, namespace: str) -> SavedCheckpoint | None:
-    """The head of a namespace on the branch of the run."""
+    """Return the head of a namespace on the branch of the run."""
     line = cast(BranchKey, run.line)
     return resolve(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))

@@ -1,4 +1,8 @@
-"""Begin a run: with new input, with answers, or where another run stopped."""
+"""Begin a run: with new input, with a Command, or where another run has stopped.
+
+A run loads its thread, decides where to begin, and claims the thread with a write, all before any node runs. So errors
+of the input or of a Command are raised before anything is saved, and a refused claim can be repeated (`turn`).
+"""
 
 from __future__ import annotations
 
@@ -45,8 +49,8 @@ from statewright.runtime.core.saving import (
 )
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.carry import taken_along
-from statewright.runtime.lifecycle.unfinished import kept_of_discarded
+from statewright.runtime.lifecycle.carry import SubgraphCommits, subgraph_commits
+from statewright.runtime.lifecycle.unfinished import update_by_discarded
 from statewright.runtime.tasks.execute import checked_targets, conclude, read_result
 from statewright.runtime.tasks.interrupt import Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
@@ -60,24 +64,25 @@ Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 """The checkpoint to start from, and the head of the branch, which differs if the run forks."""
 
 
-def begin_run(run: Run, given: Any) -> Beginning:
-    """Load the thread, determine where to begin, and claim the thread. No node has run yet.
+def begin_run(run: Run, graph_input: Any) -> Beginning:
+    """Load the thread, determine where to begin, and claim the thread. No node of the graph runs.
 
-    Raises ThreadBusy or CheckpointConflict if the claim is refused; then nothing was written.
+    The exception is on_unfinished="finish": unfinished work of the thread runs first. Raises ThreadBusy or
+    CheckpointConflict if the claim is refused; then nothing was written.
     """
     saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
-    finishes = run.config.on_unfinished == "finish" and given is not None and not isinstance(given, Command)
-    if finishes and saved is not None and not saved.checkpoint.at_rest:
-        rest = yield from _finish(run, saved, head)
-        if rest.status != "completed":
-            return rest
+    must_finish = run.config.on_unfinished == "finish" and graph_input is not None
+    if must_finish and not isinstance(graph_input, Command) and saved is not None and not saved.checkpoint.at_rest:
+        outcome = yield from _finish(run, saved, head)
+        if outcome.status != "completed":
+            return outcome
         saved = fit(run, (yield from load_head(run)))
         head = saved.id if saved is not None else None
-    checkpoint, pending = yield from _start(run, given, saved, head)
+    checkpoint, pending = yield from _start(run, graph_input, saved, head)
     if run.owner is not None and not (run.claimed or run.nested):
-        yield from save_pending(run, checkpoint, Pending())  # nothing was written yet: now the thread is ours
+        yield from save_pending(run, checkpoint, Pending())  # claims the thread, since nothing was written so far
     if pending:
-        _recall(run, pending)
+        _restore_pending(run, pending)
     if saved is not None and _sends_timed(checkpoint):
         run.guards_all = True
     run.stop = checkpoint.step + run.settings.recursion_limit
@@ -85,12 +90,13 @@ def begin_run(run: Run, given: Any) -> Beginning:
 
 
 def _sends_timed(checkpoint: Checkpoint) -> bool:
+    """Return True if a task of a Send with a timeout is due or deferred."""
     tasks = (*checkpoint.frontier, *(held.task for held in checkpoint.held))
     return any(type(task) is TimedTask for task in tasks)
 
 
-def _recall(run: Run, pending: Pending) -> None:
-    """Restore the saved data of the due tasks from earlier runs."""
+def _restore_pending(run: Run, pending: Pending) -> None:
+    """Restore the data that earlier runs have saved for the due tasks."""
     run.attempts, run.retries = pending.attempts, pending.retries
     if not run.shares_journal:
         run.journal = dict(pending.journal)
@@ -98,21 +104,21 @@ def _recall(run: Run, pending: Pending) -> None:
         run.recall_questions(pending)
 
 
-def _start(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
+def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
     if run.nested and saved is not None and _continues_call(run, saved):
-        given = None  # the task that called this graph runs again: go on where the call was left
-    if isinstance(given, Command):
-        return (yield from _commanded(run, cast("Command[Any]", given), saved, head))
-    if given is not None:
-        return (yield from _fresh(run, given, saved, head))
+        graph_input = None  # the calling task runs again, so its call is resumed, whatever its input
+    if isinstance(graph_input, Command):
+        return (yield from _start_with_command(run, cast("Command[Any]", graph_input), saved, head))
+    if graph_input is not None:
+        return (yield from _start_with_input(run, graph_input, saved, head))
     if saved is None:
-        raise EmptyInputError(_nothing_to_do(run))
-    checkpoint, pending = yield from _going_on(run, saved, head, replay=True)
+        raise EmptyInputError(_nothing_to_continue(run))
+    checkpoint, pending = yield from _continue(run, saved, head, replay=True)
     if run.nested and run.watch is not None and run.watch.wants("call_continued"):
         yield Emit(run_event("call_continued", run, checkpoint, checkpoint.step))
-    known = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
+    answers = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
     run.answers.update((str(key), value) for key, value in pending.answers.items())
-    return checkpoint, pending.merged(Pending(answers=known)) if known else pending
+    return checkpoint, pending.merged(Pending(answers=answers)) if answers else pending
 
 
 def _continues_call(run: Run, saved: SavedCheckpoint) -> bool:
@@ -125,34 +131,35 @@ def _is_retry(run: Run) -> bool:
 
 
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
-    """The checkpoint to start from, and the head. They differ where the caller names an older checkpoint."""
+    """Load the checkpoint to start from, and the head. They differ if the caller has named an older checkpoint."""
     if run.caller is not None and (ended := run.caller.run.ended_calls.get(run.namespace)) is not None:
         if ended.run.parent is not None:
             ended.run.parent.attempt = run.caller.attempt  # saves of the ended attempt would be rejected
         yield SaveCallers(ended)
     branch = run.settings.branch
-    at_head = yield from load_head(run)
-    if at_head is not None and run.call is not None and run.call.is_retry and run.call.memory != "thread":
-        run.step_before = at_head.checkpoint.step
-        return None, at_head.id
-    if at_head is not None and at_head.metadata.get("reset"):
-        return None, at_head.id
-    wanted = run.settings.checkpoint_id if not run.nested else None
-    head = at_head.id if at_head is not None else None
-    if wanted is None or wanted == head:
-        if at_head is not None:
-            run.memories = dict(at_head.metadata.get("memories", ()))
-        return fit(run, at_head), head
-    named = fit(run, (yield Load(branch, wanted)))
-    if named is None:
+    head = yield from load_head(run)
+    head_id = head.id if head is not None else None
+    if head is not None and run.call is not None and run.call.is_retry and run.call.memory != "thread":
+        run.step_before = head.checkpoint.step
+        return None, head_id
+    if head is not None and head.metadata.get("reset"):
+        return None, head_id
+    checkpoint_id = run.settings.checkpoint_id if not run.nested else None
+    if checkpoint_id is None or checkpoint_id == head_id:
+        if head is not None:
+            run.memories = dict(head.metadata.get("memories", ()))
+        return fit(run, head), head_id
+    saved = fit(run, (yield Load(branch, checkpoint_id)))
+    if saved is None:
         raise CheckpointNotFound(
-            f"Thread {run.settings.thread_id!r} has no checkpoint {wanted!r}. See get_state_history for those it has."
+            f"Thread {run.settings.thread_id!r} has no checkpoint {checkpoint_id!r}. "
+            f"See get_state_history for those it has."
         )
-    return named, head
+    return saved, head_id
 
 
 def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, SavedCheckpoint | None]:
-    """Load the head of a branch; the next claim of the run must find it unchanged.
+    """Load the head of a branch. The next claim of the run is refused if it has changed since.
 
     Raises ThreadBusy if another run holds the thread.
     """
@@ -165,7 +172,7 @@ def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, Sav
 
 
 def _load_under_former_name(run: Run, namespaces: Sequence[str]) -> Generator[Effect, Any, SavedCheckpoint | None]:
-    """Load the head of a call that was saved under a former name of its node, and continue there."""
+    """Load the head of a call that was saved under a former name of its node, and move the run there."""
     own = run.namespace
     for namespace in namespaces:
         run.move_to(namespace)
@@ -177,7 +184,7 @@ def _load_under_former_name(run: Run, namespaces: Sequence[str]) -> Generator[Ef
 
 
 def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
-    """Return the saved thread, migrated to this graph."""
+    """Return the saved checkpoint, migrated to the program of the run."""
     if saved is None:
         return None
     fitting = fit_to_graph(run.program, saved)
@@ -186,39 +193,39 @@ def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
     return fitting
 
 
-def _nothing_to_do(run: Run) -> str:
+def _nothing_to_continue(run: Run) -> str:
     if run.saver is None:
         return (
-            "The input is None. Only a saved thread can go on without input: "
+            "The input is None. Only a saved thread can be continued without input: "
             "pass an input, or compile with a checkpointer."
         )
-    return f"The input is None, and thread {run.settings.thread_id!r} has nothing to go on with. Pass an input."
+    return f"The input is None, and thread {run.settings.thread_id!r} has nothing to continue. Pass an input."
 
 
-# -- fresh input
+# -- new input
 
 
-def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
-    """Begin anew with an input, on the state that the thread has so far."""
+def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
+    """Start at START with an input, on the current state of the thread; its unfinished tasks are discarded."""
     program = run.program
-    base, landed, discarded = _base(run, saved)
+    base, completed, discarded = _base_for_input(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
     if saved is None and run.call is not None and run.call.takes_state and program.begins_with_state:
-        base, given = _taken_over(program, base, task, given)
-    result = _conclude_entry(run, task, base, given)
+        base, graph_input = _take_over_state(program, base, task, graph_input)
+    result = _conclude_entry(run, task, base, graph_input)
     if discarded and saved is not None and _is_head(run, saved, head):
-        kept = yield from kept_of_discarded(run, saved, base.values)
-        if kept:
-            known = read_result(Scope(run, task), program.start, task, kept)
-            result.writes = [*pairs_of(result), *pairs_of(known)]
+        update = yield from update_by_discarded(run, saved, base.values)
+        if update:
+            update_result = read_result(Scope(run, task), program.start, task, update)
+            result.writes = [*pairs_of(result), *pairs_of(update_result)]
     commit_id, now = yield from draw_stamp(run, base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
         parent = saved.checkpoint if saved is not None else None
-        notes: dict[str, Any] = {"discarded": discarded} if discarded else {}
+        metadata: dict[str, Any] = {"discarded": discarded} if discarded else {}
         is_older = saved is not None and not _is_head(run, saved, head)
         if is_older:
-            notes["replaces"] = head
+            metadata["replaces"] = head
         if parent is not None:
             run.open_namespaces |= call_namespaces(run, parent.frontier)
         if run.caller is not None and run.saves_at_rest and head is None:
@@ -226,59 +233,65 @@ def _fresh(run: Run, given: Any, saved: SavedCheckpoint | None, head: Checkpoint
         else:
             if run.caller is not None and run.saves_at_rest:
                 yield SaveCallers(run.caller)
-            commit = commit_of(run, parent, checkpoint, [result], now, source="input", expected=head, metadata=notes)
+            commit = commit_of(run, parent, checkpoint, [result], now, source="input", expected=head, metadata=metadata)
             if saved is not None and is_older:
-                # Calls of the tasks that are discarded are neither copied to another branch, nor begun anew here.
-                commit.beside = yield from _commits_beside(run, saved, anew=saved.line.branch != run.settings.branch)
-            commit.spans_supersteps = bool(landed)  # those of the superstep before are applied too
-            if landed:
-                both = (rewritten_fields(program, one, base.values, checkpoint.values) for one in (landed, [result]))
-                commit.rewritten = itertools.chain.from_iterable(both)
+                # Calls of the discarded tasks are neither copied to another branch, nor reset on this one.
+                is_other_branch = saved.line.branch != run.settings.branch
+                commit.beside = yield from _subgraph_commits(run, saved, restart_calls=is_other_branch)
+            commit.spans_supersteps = bool(completed)  # the results of the interrupted superstep are applied too
+            if completed:
+                commit.rewritten = itertools.chain.from_iterable(
+                    rewritten_fields(program, results, base.values, checkpoint.values)
+                    for results in (completed, [result])
+                )
             yield from save_commit(run, commit)
     if run.watch is not None and run.watch.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
     return checkpoint, None
 
 
-def check_input(run: Run, given: Any) -> None:
-    """Raise what fresh input is refused with on every state of the thread."""
-    if given is not None and not isinstance(given, Command):
+def check_input(run: Run, graph_input: Any) -> None:
+    """Raise the error of input that is invalid in any state of the thread."""
+    if graph_input is not None and not isinstance(graph_input, Command):
         task = Task(START, NO_ARG, "", 0)
-        read_result(Scope(run, task), run.program.start, task, given)
+        read_result(Scope(run, task), run.program.start, task, graph_input)
 
 
-def _taken_over(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, Reported]:
-    """The base and the input of a graph that begins with the state of its caller.
+def _take_over_state(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, Reported]:
+    """Return the base and the input of a subgraph that begins with the state of its caller.
 
-    A field that the caller has is no update of what the field begins with here: it has that value, as a node would see.
+    A field that the caller passes replaces the initial value of the field here; it is not merged with it.
     """
     writes = program.start.updates.read(state, START, task)
     values = {name: value for name, value in base.values.items() if name not in writes}
     return Checkpoint(base.id, base.step, values, ()), Reported({}, [*writes.items()])
 
 
-def _conclude_entry(run: Run, task: Task, base: Checkpoint, given: Any) -> TaskResult:
-    """Return the result of START: the input as writes, and where a run begins.
+def _conclude_entry(run: Run, task: Task, base: Checkpoint, graph_input: Any) -> TaskResult:
+    """Return the result of START: the input as writes, and the tasks with which the run begins.
 
-    A conditional entry that has to wait, for an answer or for a coroutine, cannot do so here, where there is no task
-    yet. START then becomes a task of the first superstep: it writes nothing more, and is asked again.
+    A conditional entry cannot wait here for an answer or a coroutine, since no task is running yet. In that case START
+    becomes a task of the first superstep, which writes nothing and evaluates the condition again.
     """
     start = run.program.start
     scope = Scope(run, task, base)
     token = enter_scope(scope)
     try:
         if not start.routes_await:
-            return conclude(scope, start, task, base, given)
+            return conclude(scope, start, task, base, graph_input)
     except Paused:
         pass
     finally:
         leave_scope(token)
-    return TaskResult(task, read_result(scope, start, task, given).writes, [Send(START, None)], goto=True)
+    return TaskResult(task, read_result(scope, start, task, graph_input).writes, [Send(START, None)], goto=True)
 
 
-def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[TaskResult], list[str]]:
-    """The state that fresh input meets, the results that it holds beside that of the last commit, and the nodes
-    whose unfinished tasks are discarded."""
+def _base_for_input(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[TaskResult], list[str]]:
+    """Return the checkpoint to which new input is applied, and what becomes of the unfinished superstep.
+
+    That is the list of its results, which the state of the checkpoint already contains, and the names of the nodes
+    whose tasks have none and are discarded.
+    """
     if saved is None:
         return Checkpoint(run.run_id, run.step_before, run.program.start_values(), ()), [], []
     open_questions = saved.pending.open
@@ -286,90 +299,90 @@ def _base(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[Tas
         if not _is_retry(run):
             _check_call_is_over(run, saved)
     elif open_questions and run.config.on_unfinished != "discard":
-        raise UnansweredInterrupts(saved.line.thread_id, [(one.id, one.value) for one in open_questions])
-    before, landed = saved.checkpoint, saved.pending.completed
-    done = [landed[task.id] for task in before.frontier if task.id in landed]
-    values = folded_values(run.program, before.values, done) if done else before.values
-    waiting = [*before.frontier, *(held.task for held in before.held)]
-    discarded = sorted({task.node for task in waiting if task.id not in landed})
-    return Checkpoint(before.id, before.step, values, ()), done, discarded
+        raise UnansweredInterrupts(saved.line.thread_id, [(question.id, question.value) for question in open_questions])
+    before, completed = saved.checkpoint, saved.pending.completed
+    results = [completed[task.id] for task in before.frontier if task.id in completed]
+    values = folded_values(run.program, before.values, results) if results else before.values
+    tasks = [*before.frontier, *(deferred.task for deferred in before.held)]
+    discarded = sorted({task.node for task in tasks if task.id not in completed})
+    return Checkpoint(before.id, before.step, values, ()), results, discarded
 
 
 def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
-    """Raise NamespaceBusy if a task that is still due waits for the call which a memory was in the middle of.
+    """Raise NamespaceBusy if a due task waits for answers to the unfinished call that a memory contains.
 
-    A task that was discarded, or answered for by an update, never goes on with its call: then its questions are closed.
+    A task that was discarded, or completed by an update, never resumes its call, so the call may be replaced.
     """
-    asker, caller = str(saved.metadata.get("parent_task", "")).partition(":")[0], run.parent
+    waiting_task, caller = str(saved.metadata.get("parent_task", "")).partition(":")[0], run.parent
     if caller is None or caller.task is None or caller.checkpoint is None:
         return
-    if any(task.id == asker for task in caller.checkpoint.frontier):
+    if any(task.id == waiting_task for task in caller.checkpoint.frontier):
         raise NamespaceBusy(saved.line.namespace, caller.task.node)
 
 
 def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
     """Finish the unfinished work of the thread, and return its outcome."""
-    checkpoint, pending = yield from _going_on(run, saved, head, replay=False)
+    checkpoint, pending = yield from _continue(run, saved, head, replay=False)
     run.answers.update((str(key), value) for key, value in pending.answers.items())
     run.stop = checkpoint.step + run.settings.recursion_limit
     if not run.claimed:
         yield from save_pending(run, checkpoint, Pending())
-    _recall(run, pending)
+    _restore_pending(run, pending)
     return (yield from supersteps(run, checkpoint, pending))
 
 
-# -- going on
+# -- continuation of a thread
 
 
-def _going_on(
+def _continue(
     run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending]]:
-    """The checkpoint to go on from. One that is not the head becomes the head of its branch, by a fork."""
-    checkpoint, pending, fork = yield from _plan_going_on(run, saved, head, replay=replay)
+    """Return the checkpoint to continue from, and its pending data. If it is not the head, it becomes it by a fork."""
+    checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=replay)
     if fork is not None:
         yield from save_commit(run, fork)
     return checkpoint, pending
 
 
-def _plan_going_on(
+def _plan_continuation(
     run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending, StepCommit | None]]:
-    """`_going_on`, but for the commit of the fork, if one is needed: it is returned and not saved.
+    """Do the same as `_continue`, but return the commit of the fork, if one is needed, instead of saving it.
 
-    A replay runs everything after the checkpoint again; otherwise results that had landed there are kept.
+    With `replay` all tasks of the checkpoint run again; otherwise its pending results are kept.
     """
     checkpoint, pending = saved.checkpoint, saved.pending
     if _is_head(run, saved, head):
         return checkpoint, pending, None
-    beside = yield from _commits_beside(run, saved, anew=replay)
+    beside = yield from _subgraph_commits(run, saved, restart_calls=replay)
     pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
-    notes = {"nodes": saved.metadata.get("nodes", []), "replaces": head}
+    metadata = {"nodes": saved.metadata.get("nodes", []), "replaces": head}
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
-    before, forked = checkpoint, renamed(checkpoint, commit_id)
-    commit = commit_of(run, before, forked, [], now, source="fork", expected=head, pending=pending, metadata=notes)
+    fork = copy_with_id(checkpoint, commit_id)
+    commit = commit_of(run, checkpoint, fork, [], now, source="fork", expected=head, pending=pending, metadata=metadata)
     commit.beside = beside
-    return forked, pending, commit
+    return fork, pending, commit
 
 
-def _commits_beside(run: Run, saved: SavedCheckpoint, *, anew: bool) -> Generator[Effect, Any, tuple[StepCommit, ...]]:
-    """The commits for subgraphs that go with the one by which the run continues from an older checkpoint."""
+def _subgraph_commits(run: Run, saved: SavedCheckpoint, *, restart_calls: bool) -> SubgraphCommits:
+    """Return the commits of subgraphs that accompany a commit by which the run starts from an older checkpoint."""
     line = saved.line._replace(branch=run.settings.branch)
     at_head = False
     if saved.line.branch != line.branch:
         newest: SavedCheckpoint | None = yield Load(saved.line.branch)
         at_head = newest is not None and newest.id == saved.id
-    return (yield from taken_along(run, saved, line, at_head=at_head, anew=anew))
+    return (yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=restart_calls))
 
 
 def _is_head(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> bool:
-    """True if a checkpoint is the head of the branch that the run writes to."""
+    """Return True if a checkpoint is the head of the branch that the run writes to."""
     return saved.id == head and saved.line.branch == run.settings.branch
 
 
-def renamed(checkpoint: Checkpoint, identity: str) -> Checkpoint:
-    """The same place in another line; tasks keep their ids."""
+def copy_with_id(checkpoint: Checkpoint, checkpoint_id: str) -> Checkpoint:
+    """Return a copy as the next step, with another id. The tasks are the same, so they keep their ids."""
     return Checkpoint(
-        identity,
+        checkpoint_id,
         checkpoint.step + 1,
         checkpoint.values,
         checkpoint.frontier,
@@ -382,21 +395,23 @@ def renamed(checkpoint: Checkpoint, identity: str) -> Checkpoint:
 # -- a Command as input
 
 
-def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
+def _start_with_command(
+    run: Run, command: Command[Any], saved: SavedCheckpoint | None, head: CheckpointId | None
+) -> Starting:
     if not command.resumes and command.update is None and not command.targets:
-        raise EmptyInputError("The Command says nothing. Give it resume=, update= or goto=.")
+        raise EmptyInputError("The Command is empty. Give it resume=, update= or goto=.")
     if saved is None and command.resumes:
         raise InvalidResume(_no_thread(run))
     checkpoint, pending, fork = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending(), None
     if saved is not None:
-        checkpoint, pending, fork = yield from _plan_going_on(run, saved, head, replay=not command.resumes)
+        checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=not command.resumes)
     if command.resumes and pending.paused and not pending.open and run.program.graph.answers_to is not None:
         command = Command(update={run.program.graph.answers_to: command.resume})
-    # Whatever is wrong with the command is raised here, before anything of it is saved.
+    # Errors of the command are raised here, before any part of it is saved.
     answers = read_answers(command.resume, pending.open) if command.resumes else {}
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
-    changes = command.update is not None or command.targets
-    changed = _with_command(run, checkpoint, command, commit_id) if changes else None
+    has_changes = command.update is not None or command.targets
+    changed = _apply_command(run, checkpoint, command, commit_id) if has_changes else None
     if fork is not None:
         yield from save_commit(run, fork)
     if command.resumes:
@@ -414,8 +429,8 @@ def _commanded(run: Run, command: Command[Any], saved: SavedCheckpoint | None, h
     return checkpoint, pending
 
 
-def _with_command(run: Run, base: Checkpoint, command: Command[Any], commit_id: str) -> tuple[Checkpoint, TaskResult]:
-    """Return the checkpoint after a command's update: its targets are due together with the tasks that were."""
+def _apply_command(run: Run, base: Checkpoint, command: Command[Any], commit_id: str) -> tuple[Checkpoint, TaskResult]:
+    """Return the checkpoint after a command's update: its targets are due together with the tasks that were due."""
     program = run.program
     task = Task(START, NO_ARG, base.id, 0)
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
@@ -431,9 +446,9 @@ def _no_thread(run: Run) -> str:
 
 
 def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, Any]:
-    """The answers by interrupt id. Raises InvalidResume for what fits no open question, and for wrong answers.
+    """Return the answers by interrupt id. Raises InvalidResume for unknown ids, and for answers of the wrong type.
 
-    A mapping is read as answers by id only if all its keys have the form of one.
+    A mapping is read as answers by id only if all its keys have the form of an id.
     """
     by_id = {question.id: question for question in open_questions}
     questions = [question for question in open_questions if question.kind == "question"]
@@ -442,11 +457,11 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
     elif len(questions) == 1:
         answers = {questions[0].id: cast(Any, resume)}
     elif not by_id:
-        raise InvalidResume("Nothing was asked, so there is nothing to answer. Call invoke(None) to go on.")
+        raise InvalidResume("No question is open, so there is nothing to answer. Call invoke(None) to continue.")
     elif not questions:
-        waits = ", ".join(question.event or f"a timer until {question.due_at}" for question in open_questions)
+        events = ", ".join(question.event or f"a timer until {question.due_at}" for question in open_questions)
         raise InvalidResume(
-            f"Nothing was asked; the thread waits for {waits}. Use send_event or resume_due.", open_ids=list(by_id)
+            f"No question is open; the thread waits for {events}. Use send_event or resume_due.", open_ids=list(by_id)
         )
     else:
         raise InvalidResume(
@@ -456,15 +471,15 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
     unknown = next((key for key in answers if key not in by_id), None)
     if unknown is not None:
         raise InvalidResume(f"No open question has the id {unknown!r}.", open_ids=list(by_id))
-    return {key: copy_container(_fitting(by_id[key], answer)) for key, answer in answers.items()}
+    return {key: copy_container(_checked_answer(by_id[key], answer)) for key, answer in answers.items()}
 
 
 TIMED_OUT: Final[Any] = object()
-"""Stands for an answer: the time limit for it is over."""
+"""Passed in place of an answer when the time limit of a question has expired."""
 
 
-def _fitting(question: Interrupt, answer: Any) -> Any:
-    """The answer, if it has the type that the question asked for."""
+def _checked_answer(question: Interrupt, answer: Any) -> Any:
+    """Return the answer, converted to the type that the question requires. Raises InvalidResume if it does not fit."""
     if answer is TIMED_OUT:
         return None
     if question.schema is None:

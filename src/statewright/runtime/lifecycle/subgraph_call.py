@@ -1,9 +1,9 @@
 """The call of a compiled graph by a task: its namespace, and its retries.
 
-A call has a namespace of its own in the thread of its caller: the path of tasks that leads to it, `node:task_id`
-segments joined by `|`. With `memory="call"` it is fresh for each task of the caller, and goes on where it was while
-that task is unfinished; the commit that consumes the task removes it. With `"thread"` the segment is the node alone,
-so the subgraph remembers across runs. With `"none"` it saves nothing.
+A call has a namespace of its own in the thread of its caller: the path of tasks that leads to it, as `node:task_id`
+segments joined by `|`. With `memory="call"` it is new for each task of the caller, and is resumed while that task is
+unfinished; the commit that consumes the task removes it. With `"thread"` the segment is the node alone, so the subgraph
+keeps its state across runs. With `"none"` it saves nothing.
 
 Calls without a `call_key` are numbered in call order, because a replay makes them in the same order. A failed call
 keeps its number, so a replay makes it again. With a key, a retry of a failed call (same key, graph, input and options)
@@ -65,8 +65,8 @@ def _retry_key(
     Context, config and limits are part of it. A replay makes the first call with the arguments of that call, so it
     could not finish what a retry with a higher limit has begun.
     """
-    compared = {name: value for name, value in options.items() if name not in _NOT_COMPARED}
-    values = (graph_input, config, *(part for pair in sorted(compared.items()) for part in pair))
+    compared = sorted((name, value) for name, value in options.items() if name not in _NOT_COMPARED)
+    values = (graph_input, config, *(part for pair in compared for part in pair))
     return program, memory, *map(_comparable, values)
 
 
@@ -103,33 +103,33 @@ def _namespace(scope: Scope, memory: Memory, label: str) -> str:
 
 
 def _escaped(key: str) -> str:
-    """Return a call key as part of a namespace, where it must not read as an ordinal or a path."""
+    """Return a call key as part of a namespace, escaped so that it cannot be mistaken for a number or a path."""
     if key and key[0] not in "#%" and "|" not in key:
         return key
     return "%" + key.replace("%", "%25").replace("|", "%7C")
 
 
 def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
-    """Return the namespaces that a call would have had under the former names of the node that makes it."""
+    """Return the namespaces that a call would have had under former names of the calling node."""
     run, task = scope.run, scope.task
     names = run.program.former_names.get(task.node, ()) if task is not None else ()
     if task is None or not names:
         return ()
     path = f"{run.namespace}|" if run.namespace else ""
-    rest = namespace[len(path) + len(task.node) :]
-    return tuple(f"{path}{name}{rest}" for name in names)
+    suffix = namespace[len(path) + len(task.node) :]
+    return tuple(f"{path}{name}{suffix}" for name in names)
 
 
 def take_namespace(caller: CallingTask, namespace: str) -> None:
-    """Note that a call runs in a namespace with a memory of its own. Raises NamespaceBusy if another one does.
+    """Record that a call runs in a namespace with a memory of its own. Raises NamespaceBusy if another one does.
 
-    A call whose attempt or superstep is over counts no more: what it still does is ignored.
+    A call whose attempt or superstep is over does not count, since its later effects are ignored.
     """
     live = caller.run.live
-    other = live.setdefault(namespace, caller)
-    if other is caller:
+    current = live.setdefault(namespace, caller)
+    if current is caller:
         return
-    if reason_to_refuse(other) is None:
+    if reason_to_refuse(current) is None:
         raise NamespaceBusy(namespace, caller.task.node if caller.task is not None else "")
     live[namespace] = caller
 
@@ -151,19 +151,22 @@ class CallInProgress:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         run = self._run
-        if run.live.get(run.namespace) is run.parent:  # else a later call has taken over the namespace
+        if run.live.get(run.namespace) is run.parent:  # otherwise a later call has taken over the namespace
             run.live.pop(run.namespace, None)
         if run.parent is None or run.call is None or run.call.retry_key is None:
             return
         if error is None:
             if run.rest is not None and isinstance(run.rest.error, Exception):
                 run.parent.counts().retryable[run.call.retry_key] = True
-        elif not isinstance(error, GeneratorExit):  # a replay closes the stream early again
+        elif not isinstance(error, GeneratorExit):  # no failure: the node stopped reading, and does so on a replay
             run.parent.counts().retryable[run.call.retry_key] = False
 
 
 def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> BranchKey | None:
-    """The line that a call is saved on; None if it saves nothing. Unless `keep`, it goes with the task that calls."""
+    """Return the branch on which a call is saved; None if it saves nothing.
+
+    Unless `keep`, a call with memory="call" is deleted with its task.
+    """
     caller = scope.run
     if caller.saver is None or caller.line is None or memory == "none":
         return None

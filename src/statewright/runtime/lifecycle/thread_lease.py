@@ -1,8 +1,11 @@
 """The lease of a run on its thread, the queue of runs that wait for it, and requests to the holder to stop.
 
-A run marks its thread with its first write, and lets go with its last. Meanwhile another run is refused, waits its
-turn, or has the holder stopped. Within one process those who wait keep their order, and a holder hears at once; in
-another process it hears when it renews its lease.
+A run claims its thread with its first write, and releases it with its last. Meanwhile another run is refused, waits for
+its turn, or has the holder stopped (`on_busy`). The queue and the immediate request to stop exist within one process; a
+holder in another process sees the request when it renews its lease, and waiting runs poll the lease.
+
+A run may be dropped anywhere, by a generator that nobody exhausts or a second Ctrl-C, and its thread must be free
+nevertheless: `Holding` releases it, on another thread if necessary. If even that fails, the lease expires.
 """
 
 from __future__ import annotations
@@ -30,11 +33,11 @@ from statewright.runtime.invocation.run import Run
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-FIRST_LOOK: Final = 0.005
-LONGEST_LOOK: Final = 0.5
+FIRST_POLL: Final = 0.005
+LONGEST_POLL: Final = 0.5
 """Seconds between two checks of a thread that is held: they double from the first to the longest."""
 READER_PATIENCE: Final = 1.0
-"""Seconds for which the reader of a run may hold a part while another run wants the thread."""
+"""Seconds for which the reader of a stream may suspend its run while another run wants the thread."""
 
 _holders: WeakValueDictionary[str, LeaseRenewer] = WeakValueDictionary()
 """The runs of this process that hold a thread, by owner."""
@@ -44,10 +47,9 @@ _lock = threading.Lock()
 
 
 class Holding:
-    """The time in which a run may hold its thread: others count it as a holder that lives, and its thread is released
-    if it ends without a last write.
+    """The period in which a run may hold its thread; a context manager around all writes of the run.
 
-    A context manager around everything that the run writes.
+    Other runs regard it as a live holder, and its thread is released if the run ends without a last write.
     """
 
     def __init__(self, run: Run) -> None:
@@ -83,7 +85,8 @@ class Holding:
     def end(self) -> MaybeFuture[object]:
         """Release the thread, unless the last write of the run has done so. Return the saver's answer, or a future.
 
-        If that is interrupted, as by a second Ctrl-C, another thread does it: others must not wait for the lease.
+        If this is interrupted, for example by a second Ctrl-C, a worker thread completes it, so that other runs need
+        not wait for the lease to expire.
         """
         try:
             return self._end()
@@ -99,8 +102,8 @@ class Holding:
                     _thread(run), cast(LeaseRequest, run.hold(run.ports.clock.now(), release=True))
                 )
         except StorageError:
-            pass  # another run has taken it over, or nothing can be written: it lapses
-        except Exception:  # what the run has come to is more important
+            pass  # another run has taken it over, or nothing can be written: the lease expires
+        except Exception:  # of the saver: the outcome of the run is more important
             _log_failure(run, "released")
         finally:
             discard_holder(cast(str, run.owner))
@@ -108,11 +111,11 @@ class Holding:
             wake_next(run)
 
     def _abandon(self) -> None:
-        """Have another thread release the thread of a run that was dropped, maybe in a finaliser: no lock here.
+        """Have a worker thread release the thread of a dropped run. Finalisers may call this: it takes no lock.
 
-        Others need not wait for that: the run is no live holder any more, so its lease counts as lapsed.
+        Other runs need not wait for it: without a live holder the lease counts as expired.
         """
-        if self._process == os.getpid():  # not the copy of a run in a forked process: it goes on in the other one
+        if self._process == os.getpid():  # not for the copy of a run in a forked process: it continues in the parent
             discard_holder(cast(str, self._run.owner))
             cast(Claim, self._run.claim).release = LightFuture()
             workers.hand_over(self._end_abandoned)
@@ -127,25 +130,28 @@ class Holding:
 class LeaseRenewer(Holding):
     """Renews the lease of a run on its thread while its nodes run.
 
-    A context manager around the driving of the run. A run that is read by plain calls rests while its reader has a
-    part, maybe for ever. If another run wants the thread then, it is let go, and what this one still writes is refused.
+    A context manager around the execution of the run. A run that is read by plain calls is suspended while its reader
+    processes a part, maybe for ever. If another run wants the thread then, it is released, and later writes of the
+    suspended run are refused.
     """
 
     def __init__(self, run: Run, loop: AbstractEventLoop | None = None) -> None:
         super().__init__(run)
         self.control = cast(RunControl, run.control)
         self.loop = loop
-        """The event loop that drives it; None for plain calls."""
+        """The event loop that drives the run; None for plain calls."""
         self.is_closing = False
-        """True once its stream has no reader any more, so that it will end soon."""
+        """True once the stream has lost its reader, so that the run will end soon."""
         self._ended = False
         self._is_wanted = False
-        self._part = 0
+        """True once another run wants the thread."""
+        self._part_count = 0
         """The number of parts passed to the reader."""
         self._reader_has_part = False
-        self._is_watched = False
-        self._resting = threading.Lock()
-        """Held while the reader requests the next part, and while the thread is released because it does not."""
+        self._is_watching_reader = False
+        """True while a timer is set that checks whether the reader continues."""
+        self._reader_lock = threading.Lock()
+        """Held when the reader requests the next part, and while the thread is released because it does not."""
         _holders[cast(str, run.owner)] = self
         self._set_timer()
 
@@ -153,48 +159,48 @@ class LeaseRenewer(Holding):
         """Pass the parts of a run to its reader."""
         with closing(parts):
             for part in parts:
-                self._part += 1
+                self._part_count += 1
                 self._reader_has_part = True
                 if self._is_wanted:
                     self._watch_reader()
                 yield part
-                with self._resting:
+                with self._reader_lock:
                     self._reader_has_part = False
 
-    def ask_to_stop(self, what: str) -> None:
-        """Cancel the run, since another one wants its thread (`on_busy`)."""
+    def ask_to_stop(self, on_busy: str) -> None:
+        """Cancel the run, since another one wants its thread."""
         self._is_wanted = True
-        self.control.request_cancel(f"another run took over its thread with on_busy={what!r}")
+        self.control.request_cancel(f"another run took over its thread with on_busy={on_busy!r}")
         if self._reader_has_part:
             self._watch_reader()
 
     def _watch_reader(self) -> None:
-        """Release the thread if the reader does not continue for a while; a run that continues keeps its results."""
-        if self._is_watched:
+        """Release the thread unless the reader continues in time; then the run stops by itself, with its results."""
+        if self._is_watching_reader:
             return
-        self._is_watched = True
-        over, part = WeakMethod(self._let_go_at), self._part
+        self._is_watching_reader = True
+        release, part_count = WeakMethod(self._release_unless_read), self._part_count
         self._run.ports.clock.call_later(
-            READER_PATIENCE, _off_the_clock(self._run.ports.clock, partial(_call_if_alive, over, part))
+            READER_PATIENCE, _off_the_clock(self._run.ports.clock, partial(_call_if_alive, release, part_count))
         )
 
-    def _let_go_at(self, part: int) -> None:
-        with self._resting:
-            self._is_watched = False
+    def _release_unless_read(self, part_count: int) -> None:
+        """Release the thread if the reader still has the part with this number."""
+        with self._reader_lock:
+            self._is_watching_reader = False
             if self._ended or not self._reader_has_part:
                 return
-            if part == self._part:
+            if part_count == self._part_count:
                 cast(Claim, self._run.claim).is_given_up = True
                 _wait_for(self.end())
             else:
                 self._watch_reader()
 
     def _set_timer(self) -> None:
-        # Weakly: a clock must not keep a run that was abandoned, or its stream would never be dropped.
-        due = WeakMethod(self._renew)
+        # A weak reference: the clock must not keep an abandoned run alive, or its stream would never be dropped.
+        renew = _off_the_clock(self._run.ports.clock, partial(_call_if_alive, WeakMethod(self._renew)))
         seconds = self._run.lease_duration.total_seconds() / 3
-        off_the_clock = _off_the_clock(self._run.ports.clock, partial(_call_if_alive, due))
-        self._timer: Timer = self._run.ports.clock.call_later(seconds, off_the_clock)
+        self._timer: Timer = self._run.ports.clock.call_later(seconds, renew)
 
     def _renew(self) -> None:
         run = self._run
@@ -208,10 +214,10 @@ class LeaseRenewer(Holding):
                 if lease is not None and lease.wanted is not None:
                     self.ask_to_stop(lease.wanted)
             except LeaseLost:
-                run.lose_hold()  # its next write is refused, and says why
+                run.lose_hold()  # its next write is refused with this error
             except StorageError:
-                pass  # its next write is refused, and says why
-            except Exception:  # of a saver that breaks its promises: the next try may succeed
+                pass  # its next write fails with this error, or the next renewal succeeds
+            except Exception:  # of a saver that violates its port: the next renewal may succeed
                 _log_failure(run, "renewed")
         self._set_timer()
 
@@ -226,14 +232,14 @@ class LeaseRenewer(Holding):
 
 
 def _wait_for(released: MaybeFuture[object]) -> None:
-    with suppress(Exception):  # it lapses
+    with suppress(Exception):  # the lease expires
         resolve(released)
 
 
-def _log_failure(run: Run, what: str) -> None:
+def _log_failure(run: Run, action: str) -> None:
     import logging  # few runs need it
 
-    logging.getLogger("statewright").exception("The lease on thread %r could not be %s.", _thread(run), what)
+    logging.getLogger("statewright").exception("The lease on thread %r could not be %s.", _thread(run), action)
 
 
 def _call_if_alive(method: WeakMethod[Callable[..., None]], *args: Any) -> None:
@@ -243,19 +249,19 @@ def _call_if_alive(method: WeakMethod[Callable[..., None]], *args: Any) -> None:
 
 
 def _off_the_clock(clock: Clock, job: Callable[[], None]) -> Callable[[], None]:
-    """The job for a timer of the clock; not on the thread of the system clock, which must not wait for a disk."""
+    """Return the job for a timer. The thread of the system clock must not wait for a disk, so it only submits it."""
     return partial(workers.submit, job) if type(clock) is SystemClock else job
 
 
-def _forget_others() -> None:
-    """Reset the queues in a forked process, which has neither waiting runs nor holders."""
+def _reset_after_fork() -> None:
+    """Clear the queues in a forked process, which has no waiting runs."""
     global _lock
     _lock = threading.Lock()
     _queues.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_others)
+    os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _saver(run: Run) -> Checkpointer:
@@ -273,40 +279,40 @@ def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
     """Ask the holder of a thread to stop, if `on_busy` says so. Return the saver's answer or a future of it."""
     if run.config.on_busy not in STOPS_HOLDER:
         return None
-    known = _holders.get(holder)
-    if known is not None:
-        known.ask_to_stop(run.config.on_busy)
+    renewer = _holders.get(holder)
+    if renewer is not None:
+        renewer.ask_to_stop(run.config.on_busy)
     return _saver(run).want(_thread(run), run.config.on_busy)
 
 
 def note_closing(owners: Iterable[str]) -> None:
-    """Record that some runs have no reader any more and are about to be cancelled. Finalisers may call this."""
+    """Record that runs have lost their reader and are about to be cancelled. Finalisers may call this."""
     for owner in owners:
-        known = _holders.get(owner)
-        if known is not None:
-            known.is_closing = True
+        renewer = _holders.get(owner)
+        if renewer is not None:
+            renewer.is_closing = True
 
 
 def is_closing(holder: str) -> bool:
-    """True if the holder of a thread is a run without a reader: others wait for its end, whatever their `on_busy`."""
-    known = _holders.get(holder)
-    return known is not None and known.is_closing
+    """Return True if the holder has lost its reader: others wait for its end, whatever their `on_busy`."""
+    renewer = _holders.get(holder)
+    return renewer is not None and renewer.is_closing
 
 
-def _check_not_in_the_way(run: Run, holder: str) -> None:
-    """Raise ThreadBusy if the holder could not end while this thread waits for it: it is driven here."""
-    known = _holders.get(holder)
-    if known is None or known.loop is None:
+def _check_can_end(run: Run, holder: str) -> None:
+    """Raise ThreadBusy if the holder is driven by the event loop of this thread, and could not end while it waits."""
+    renewer = _holders.get(holder)
+    if renewer is None or renewer.loop is None:
         return
     import asyncio  # loaded already
 
-    with suppress(RuntimeError):  # no loop runs here
-        if asyncio.get_running_loop() is known.loop and (lease := resolve(lease_of(run))) is not None:
+    with suppress(RuntimeError):  # no loop is running on this thread
+        if asyncio.get_running_loop() is renewer.loop and (lease := resolve(lease_of(run))) is not None:
             raise ThreadBusy(_thread(run), lease.owner, lease.until)
 
 
 def enter_queue(run: Run) -> Ticket:
-    """Return the place of a run among those that wait for its thread; it keeps it until `leave_queue`."""
+    """Return the ticket of a run in the queue for its thread. It keeps its position until `leave_queue`."""
     claim = cast(Claim, run.claim)
     if claim.ticket is None:
         claim.ticket = Ticket()
@@ -316,13 +322,13 @@ def enter_queue(run: Run) -> Ticket:
 
 
 def leave_queue(run: Run) -> None:
-    """Remove a run from the queue, if it is in it, and let the next one check the thread."""
+    """Remove a run from the queue for its thread, if it is in it, and let the next one check the thread."""
     claim = cast(Claim, run.claim)
     if claim.ticket is None:
         return
     with _lock:
         queue = _queues.get(_queue_key(run))
-        if queue is not None and claim.ticket in queue:  # unless an interrupted call has got as far as that
+        if queue is not None and claim.ticket in queue:  # unless an interrupted call has removed it
             queue.remove(claim.ticket)
             if not queue:
                 del _queues[_queue_key(run)]
@@ -345,7 +351,7 @@ def _queue_key(run: Run) -> tuple[Hashable, str]:
 
 
 def is_first(run: Run, ticket: Ticket) -> bool:
-    """True if it is the turn of the run with this ticket. A run that only waits for a closing run takes no turn."""
+    """Return True if it is the turn of this run. With on_busy="reject" it waits for a closing run only, out of turn."""
     if run.config.on_busy == "reject":
         return True
     with _lock:
@@ -358,7 +364,7 @@ def lease_of(run: Run) -> MaybeFuture[Lease | None]:
 
 
 def is_over(run: Run, lease: Lease | None, holder: str) -> bool:
-    """True if a lease does not block the run, or the run need not wait any longer for the holder that it met."""
+    """Return True if a lease does not block the run, or if the run waits only for `holder`, which has released it."""
     if lease is None or lease.has_lapsed(run.ports.clock.now()):
         return True
     return run.config.on_busy == "reject" and lease.owner != holder
@@ -375,10 +381,10 @@ def await_turn(run: Run, holder: str) -> bool:
 
     Raises ThreadBusy if the holder cannot end while this thread waits.
     """
-    _check_not_in_the_way(run, holder)
+    _check_can_end(run, holder)
     ticket = enter_queue(run)
     resolve(request_thread(run, holder))
-    seconds = FIRST_LOOK
+    seconds = FIRST_POLL
     with run.control.calling(ticket.call) if run.control is not None else nullcontext():
         while True:
             ticket.called.clear()
@@ -387,10 +393,10 @@ def await_turn(run: Run, holder: str) -> bool:
             first = is_first(run, ticket)
             if first and is_over(run, resolve(lease_of(run)), holder):
                 return True
-            run.ports.clock.wait(ticket.called, seconds if first else LONGEST_LOOK)
-            seconds = next_look(seconds, first=first)
+            run.ports.clock.wait(ticket.called, seconds if first else LONGEST_POLL)
+            seconds = next_poll(seconds, first=first)
 
 
-def next_look(seconds: float, *, first: bool) -> float:
-    """Return the delay before the next check; a run that is not first is called when that changes."""
-    return min(seconds * 2, LONGEST_LOOK) if first else FIRST_LOOK
+def next_poll(seconds: float, *, first: bool) -> float:
+    """Return the delay before the next check. A run that is not first is woken when it becomes so."""
+    return min(seconds * 2, LONGEST_POLL) if first else FIRST_POLL

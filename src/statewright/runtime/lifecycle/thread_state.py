@@ -1,6 +1,6 @@
 """Inspect threads, and change them from outside a run.
 
-Each function is a generator of storage effects, like the core of a run, so both colours of `CompiledGraph` share it.
+Most functions are generators of storage effects, like the core of a run, so that sync and async methods share them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from statewright.runtime.core.program import HANDLER_SUFFIX
 from statewright.runtime.core.saving import call_namespaces, commit_of, draw_stamp, save_commit
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.carry import find_callers, fork_inside, has_ended, taken_along
-from statewright.runtime.lifecycle.start import fit, load_head, renamed
+from statewright.runtime.lifecycle.carry import ended_call_message, find_callers, fork_inside, subgraph_commits
+from statewright.runtime.lifecycle.start import copy_with_id, fit, load_head
 from statewright.runtime.tasks.execute import conclude, read_result
 from statewright.runtime.tasks.scope import Scope
 
 Update = tuple[Any, str | None]
-"""Values, and the node that they come from."""
+"""Values, and the node that is to have returned them; None to infer it."""
 
 
 def load_branch_head(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
@@ -46,7 +46,7 @@ def load_branch_head(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]
 
 
 def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
-    """The checkpoint that the settings name. Raises CheckpointNotFound if they name one that is not there."""
+    """Load the checkpoint that the settings name, or the head. Raises CheckpointNotFound if it is named and missing."""
     settings = run.settings
     saved: SavedCheckpoint | None = yield Load(settings.branch, settings.checkpoint_id)
     if saved is None and settings.checkpoint_id is not None:
@@ -54,59 +54,57 @@ def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
     return saved
 
 
-def saved_history(run: Run, checkpoint_id: str | None, page: int, *, includes_it: bool) -> Iterator[SavedCheckpoint]:
-    """The checkpoints of a branch and its ancestors, the newest first, read page by page.
+def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: bool) -> Iterator[SavedCheckpoint]:
+    """Yield the checkpoints of a branch and its ancestors, the newest first, read in pages of `limit`.
 
-    With a `checkpoint_id` only those before it, and the checkpoint itself if `includes_it`.
+    With a `checkpoint_id` only those before it, and the checkpoint itself if `inclusive`.
     """
     saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
-    if before is not None and includes_it:
+    if before is not None and inclusive:
         yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))
     while True:
-        found: Sequence[SavedCheckpoint] = resolve(
+        page: Sequence[SavedCheckpoint] = resolve(
             saver.history(
-                line.thread_id, namespace=line.namespace, branch=run.settings.branch, before=before, limit=page
+                line.thread_id, namespace=line.namespace, branch=run.settings.branch, before=before, limit=limit
             )
         )
-        yield from found
-        if len(found) < page:
+        yield from page
+        if len(page) < limit:
             return
-        before = found[-1].id
+        before = page[-1].id
 
 
-def updated(
+def update_thread(
     run: Run, updates: Sequence[Update], *, cancel_pending: bool
 ) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
     """Commit updates as if nodes had returned them, and return the new head.
 
-    Each update completes a task of its node, if one is due, and its successors become due. Other tasks stay due, unless
-    `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there
-    are updates as that node.
+    Each update completes a task of its node, if one is due, and makes its successors due. Other tasks stay due, unless
+    `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there are updates as that node.
     """
     head = yield from load_head(run)
     saved = fit(run, (yield from load_saved(run)) if run.settings.checkpoint_id else head)
     base = saved.checkpoint if saved is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
-    results = [_as_answered(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
+    results = [_result_as_node(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
     at_head = saved is not None and head is not None and head.id == saved.id
     pending = saved.pending if saved is not None else Pending()
     if not at_head:
         pending = pending.forked()
     commit_id, now = yield from draw_stamp(run, base.step + 1)
-    after, pending, results = _after(run, base, pending, results, commit_id, cancel_pending=cancel_pending)
+    after, pending, results = _apply(run, base, pending, results, commit_id, cancel_pending=cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
     beside: tuple[StepCommit, ...] = ()
     if saved is not None:
         line = saved.line._replace(branch=run.settings.branch)
-        beside = yield from taken_along(run, saved, line, at_head=at_head, anew=False)
+        beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
         due = {task.id for task in after.frontier}
-        gone = [task for task in base.frontier if task.id not in due]
+        ended = [task for task in base.frontier if task.id not in due]
         if not run.config.keeps_calls:
-            run.open_namespaces |= call_namespaces(run, gone)
-    # A call that goes on must be known as that of the task that called it.
-    kept = ("parent_task", "remembers")
-    notes = {name: saved.metadata[name] for name in kept if name in saved.metadata} if saved is not None else {}
+            run.open_namespaces |= call_namespaces(run, ended)
+    # The state of a subgraph call stays that of the calling task, which resumes it.
+    metadata = _copied_metadata(saved, "parent_task", "remembers") if saved is not None else {}
     commit = commit_of(
         run,
         parent,
@@ -116,7 +114,7 @@ def updated(
         source="update",
         expected=expected,
         pending=pending,
-        metadata=notes,
+        metadata=metadata,
         releases=True,
     )
     commit.beside = beside
@@ -125,8 +123,12 @@ def updated(
     return run.line, CheckpointId(after.id)
 
 
+def _copied_metadata(saved: SavedCheckpoint, *names: str) -> dict[str, Any]:
+    return {name: saved.metadata[name] for name in names if name in saved.metadata}
+
+
 def check_updates(run: Run, updates: Sequence[Update]) -> None:
-    """Raise InvalidUpdateError for what is wrong with updates on every state of the thread."""
+    """Raise InvalidUpdateError for updates that are invalid in any state of the thread."""
     for values, as_node in updates:
         _check_node(run, as_node, len(updates))
         if as_node is not None and as_node != END:
@@ -135,19 +137,20 @@ def check_updates(run: Run, updates: Sequence[Update]) -> None:
 
 
 def _check_node(run: Run, as_node: str | None, count: int) -> None:
-    """Raise InvalidUpdateError if an update, one of so many, cannot come from `as_node`."""
+    """Raise InvalidUpdateError if an update, one of `count`, cannot come from `as_node`."""
     if as_node is None and count > 1:
-        raise InvalidUpdateError("Several updates at once each need as_node: their order alone does not say it.")
-    known = [*run.program.graph.nodes, START, END]
-    if as_node is not None and as_node not in known:
+        raise InvalidUpdateError("Several updates at once each need as_node: it cannot be inferred from their order.")
+    names = [*run.program.graph.nodes, START, END]
+    if as_node is not None and as_node not in names:
         raise InvalidUpdateError(
-            f"as_node is {as_node!r}, which is no node. " + suggestion(as_node, known, noun="Nodes")
+            f"as_node is {as_node!r}, which is not a node. " + suggestion(as_node, names, noun="Nodes")
         )
 
 
-def _as_answered(
+def _result_as_node(
     run: Run, base: Checkpoint, saved: SavedCheckpoint | None, values: Any, as_node: str | None, count: int
 ) -> TaskResult:
+    """Return the result of a task of `as_node` that has returned `values`."""
     _check_node(run, as_node, count)
     name = _last_node(run, saved) if as_node is None else as_node
     program = run.program
@@ -164,7 +167,7 @@ def _as_answered(
 
 
 def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
-    """The node that an update without as_node comes from: the only node, or the only one that ran last."""
+    """Infer the node of an update without as_node: the only node, or the only one that ran last."""
     nodes = list(run.program.graph.nodes)
     if len(nodes) == 1:
         return nodes[0]
@@ -172,18 +175,18 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
     last = sorted({name.removesuffix(HANDLER_SUFFIX) for name in ran})
     if len(last) == 1 and (last[0] in nodes or last[0] == START):
         return last[0]
-    gone = next((name for name in last if name not in nodes and name not in (START, END)), None)
-    if gone is not None:
+    unknown = next((name for name in last if name not in nodes and name not in (START, END)), None)
+    if unknown is not None:
         raise InvalidUpdateError(
-            f"The node that ran last is {gone!r}, and the graph has none of that name. Pass as_node=, or give the node "
-            f"its former name as aliases=. " + suggestion(gone, nodes, noun="Nodes")
+            f"The node that ran last is {unknown!r}, and the graph has no node of that name. Pass as_node=, or give "
+            f"the node its former name as aliases=. " + suggestion(unknown, nodes, noun="Nodes")
         )
     raise InvalidUpdateError(
         f"It is not clear which node the update comes from: {', '.join(last) or 'none'} ran last. Pass as_node=."
     )
 
 
-def _after(
+def _apply(
     run: Run,
     base: Checkpoint,
     pending: Pending,
@@ -192,53 +195,52 @@ def _after(
     *,
     cancel_pending: bool,
 ) -> tuple[Checkpoint, Pending, Sequence[TaskResult]]:
-    """The checkpoint after the updates, the pending data of the tasks that are still due, and the results applied.
+    """Return the checkpoint after the updates, the pending data of the tasks that stay due, and the applied results.
 
-    Results that had landed stay pending while another task is open. When the updates complete the last open task, they
-    are applied with them.
+    Saved results of the superstep stay pending while a task of it has none. Once the updates complete the last such
+    task, they are applied together.
     """
     program = run.program
     names = {result.task.node for result in results}
-    ended = cancel_pending or END in names
     due: list[Task] = []
-    held: list[DeferredTask] = []
-    if not ended:
-        _check_answered(base, pending, results)
+    deferred: list[DeferredTask] = []
+    if not cancel_pending and END not in names:
+        _check_counts(base, pending, results)
         due = [task for task in base.frontier if task.node not in names or task.id in pending.completed]
-        held = [one for one in base.held if one.task.node not in names]
+        deferred = [held for held in base.held if held.task.node not in names]
     if due and all(task.id in pending.completed for task in due):
-        results = _in_task_order(base, pending, results)
+        results = _merge_in_task_order(base, pending, results)
         due = []
-    after = with_report(program, base, apply_beside(program, base, results, commit_id, due, held), results)
+    after = with_report(program, base, apply_beside(program, base, results, commit_id, due, deferred), results)
     return after, pending.of({task.id for task in due}), results
 
 
-def _check_answered(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> None:
-    """Raise InvalidUpdateError if a node that is updated has more open tasks than updates."""
+def _check_counts(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> None:
+    """Raise InvalidUpdateError if an updated node has more tasks without a result than updates."""
     updates = Counter(result.task.node for result in results)
     tasks = Counter(task.node for task in base.frontier if task.id not in pending.completed)
     for node, count in updates.items():
         if tasks[node] > count:
             raise InvalidUpdateError(
                 f"{tasks[node]} tasks of node {node!r} are due, and {count} of them would be completed. Give "
-                f"bulk_update_state an update for each, or drop everything that is due with cancel_pending=True."
+                f"bulk_update_state an update for each, or discard all due tasks with cancel_pending=True."
             )
 
 
-def _in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[TaskResult]) -> Sequence[TaskResult]:
+def _merge_in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[TaskResult]) -> Sequence[TaskResult]:
     """Return saved results and updates in the order of their tasks; updates of nodes that were not due come last."""
-    left = list(updates)
+    unused = list(updates)
     ordered: list[TaskResult] = []
     for task in base.frontier:
         result = pending.completed.get(task.id)
-        if result is None:  # nothing else is open: an update completes it
-            place = next(place for place, update in enumerate(left) if update.task.node == task.node)
-            result = left.pop(place)
+        if result is None:  # then there is an update for it: no task stays open
+            index = next(index for index, update in enumerate(unused) if update.task.node == task.node)
+            result = unused.pop(index)
         ordered.append(result)
-    return [*ordered, *left]
+    return [*ordered, *unused]
 
 
-def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
+def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
     """Make the checkpoint that the settings name the head of a branch: a new one, or its own again."""
     own_head = yield from load_head(run)
     saved = (yield from load_saved(run)) if run.settings.checkpoint_id else own_head
@@ -252,72 +254,70 @@ def forked(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[BranchK
         if not (yield from _is_unused_memory(saved, line)):
             return (yield from fork_inside(run, saved, line.branch))
         if not saved.checkpoint.at_rest:
-            raise InvalidUpdateError(has_ended(saved.line))
+            raise InvalidUpdateError(ended_call_message(saved.line))
     before = saved.checkpoint
     newest: SavedCheckpoint | None = head if line.branch == saved.line.branch else (yield Load(saved.line.branch))
     at_head = newest is not None and newest.id == saved.id
-    beside = yield from taken_along(run, saved, line, at_head=at_head, anew=False)
+    beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, before.step + 1)
-    after = renamed(before, commit_id)
+    after = copy_with_id(before, commit_id)
     run.line = line
     expected = head.id if head is not None else None
     pending = saved.pending.forked()
-    kept = ("nodes", "parent_task", "remembers")
-    notes = {name: saved.metadata[name] for name in kept if name in saved.metadata}
+    metadata = _copied_metadata(saved, "nodes", "parent_task", "remembers")
     commit = commit_of(
-        run, before, after, [], now, source="fork", expected=expected, pending=pending, metadata=notes, releases=True
+        run, before, after, [], now, source="fork", expected=expected, pending=pending, metadata=metadata, releases=True
     )
-    commit.graph_version = saved.graph_version  # nothing was fitted: what goes on from here will be
+    commit.graph_version = saved.graph_version  # the checkpoint was not migrated: the next run migrates it
     commit.beside = beside
     yield from save_commit(run, commit)
     return line, CheckpointId(after.id)
 
 
 def _is_unused_memory(saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, bool]:
-    """True if a checkpoint belongs to a memory that no task uses now: then only the memory is rolled back."""
+    """Return True if a checkpoint belongs to a memory that no task uses now: then only the memory is forked."""
     if not saved.metadata.get("remembers") or line.branch != saved.line.branch:
         return False
     return (yield from find_callers(line)) is None
 
 
-class Met(NamedTuple):
-    """A run that held the thread when another one came."""
+class EarlierHolder(NamedTuple):
+    """The run that held a thread when another run wanted it."""
 
     run_id: str
     head: str | None
-    """The head at that time: still that of the run before if it has gone on from there and saved no superstep."""
+    """The id of the head at that time. It is that of an earlier run if this one has saved no superstep yet."""
 
     def is_left_at(self, head: SavedCheckpoint) -> bool:
-        """True if the thread is where that run left it before it was completed."""
+        """Return True if `head` is where that run has left the thread, without having completed."""
         return not head.checkpoint.at_rest and (head.run_id == self.run_id or head.id == self.head)
 
 
-def rolled_back(
-    run: Run, *, only: Met | None = None, expected: str | None = None, releases: bool = False
+def roll_back_thread(
+    run: Run, *, only: EarlierHolder | None = None, expected: str | None = None, releases: bool = False
 ) -> Generator[Effect, Any, None]:
     """Roll the branch back to the checkpoint before its last input.
 
-    With `only` nothing is done if that run has completed, or if another one has gone on from it, and what was done
-    before it began stays. Raises CheckpointConflict if a head is expected and the branch has another one,
-    CheckpointNotFound if the place to go back to was pruned, InvalidUpdateError if there was no input. With `releases`
-    the thread is released; else the run goes on with it.
+    With `only` just the effects of that run are undone, and nothing if it has completed or another run has continued.
+    `releases` releases the thread; otherwise the run continues with it. Raises CheckpointConflict if `expected` is not
+    the head of the branch, CheckpointNotFound if the earlier checkpoint was pruned, and InvalidUpdateError if there was
+    no input.
     """
     head = yield from load_head(run)
-    found_id = head.id if head is not None else None
-    if expected is not None and found_id != expected:
-        raise CheckpointConflict(cast(BranchKey, run.line).thread_id, expected, found_id)
+    head_id = head.id if head is not None else None
+    if expected is not None and head_id != expected:
+        raise CheckpointConflict(cast(BranchKey, run.line).thread_id, expected, head_id)
     if head is None or (only is not None and not only.is_left_at(head)):
         return
     before = yield from _find_beginning(run, head, only)
     if before is not None and before.id == head.id:
         return  # that run has changed nothing
     base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
-    beside = yield from taken_along(run, before, head.line, at_head=False, anew=False)
+    beside = yield from subgraph_commits(run, before, head.line, at_head=False, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, head.checkpoint.step + 1)
-    after = renamed(base, commit_id)
+    after = copy_with_id(base, commit_id)
     after.step = head.checkpoint.step + 1
     pending = before.pending if before is not None else None
-    notes = {"rolled_back": head.run_id}
     parent = before.checkpoint if before is not None else None
     commit = commit_of(
         run,
@@ -328,7 +328,7 @@ def rolled_back(
         source="fork",
         expected=head.id,
         pending=pending,
-        metadata=notes,
+        metadata={"rolled_back": head.run_id},
         releases=releases,
     )
     commit.beside = beside
@@ -338,11 +338,11 @@ def rolled_back(
 
 
 def _find_beginning(
-    run: Run, head: SavedCheckpoint, only: Met | None
+    run: Run, head: SavedCheckpoint, only: EarlierHolder | None
 ) -> Generator[Effect, Any, SavedCheckpoint | None]:
     """Find the checkpoint before the last input; None if the thread begins with that input.
 
-    With `only` the search ends where that run began: at a completed run, or at a change by another caller.
+    With `only` the search also ends where that run began: at a completed run, or at a change by another caller.
     """
     current = head
     while True:
@@ -370,7 +370,7 @@ def _find_beginning(
 
 
 def _begins_thread(saved: SavedCheckpoint) -> bool:
-    """True for the first checkpoint of a thread; one whose ancestors were pruned has a later step, and no parent."""
+    """Return True for the first checkpoint of a thread. Without a parent, but with a later step, it was pruned."""
     return saved.parent_id is None and (saved.checkpoint.step == 0 or "rolled_back" in saved.metadata)
 
 

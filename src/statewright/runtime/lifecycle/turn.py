@@ -1,9 +1,9 @@
-"""The life of a run: take its turn on the thread, advance until nothing is due, let go.
+"""The life of a run: take its turn on the thread, advance until nothing is due, release the thread.
 
-A run decides where to begin from what it has loaded, and claims its thread with its first write. If the claim is
-refused nothing has run, so the whole beginning is done again: at once if the thread has moved since it was loaded,
-and if another run holds it, when that one has let go (`on_busy`). A caller is told of a conflict only where starting
-over would change what it asked for: it named the checkpoint to go on from, or its run had begun.
+A run decides where to begin from the checkpoint that it has loaded, and claims its thread with its first write. If the
+claim is refused, no node has run, so the beginning can be repeated: at once if the thread has changed since it was
+loaded, or after its release if another run holds it (`on_busy`). The caller gets a CheckpointConflict only if it has
+named the checkpoint to start from, since a repetition would start from another one, or if its run had begun.
 """
 
 from __future__ import annotations
@@ -22,55 +22,58 @@ from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.start import begin_run, check_input
 from statewright.runtime.lifecycle.thread_lease import is_closing
-from statewright.runtime.lifecycle.thread_state import Met, rolled_back
+from statewright.runtime.lifecycle.thread_state import EarlierHolder, roll_back_thread
 from statewright.runtime.tasks.scope import Scope
 from statewright.runtime.tasks.standing import note_refusal
 
 T = TypeVar("T")
 
 
-def run_until_idle(run: Run, given: Any) -> RunGenerator:
-    """Advance a run from its input until it is idle. Every driver drives this generator."""
+def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
+    """Advance a run from its input until it is idle, and return its outcome. Every driver drives this generator."""
     if run.watch is not None and run.watch.wants("run_started"):
-        yield Emit(run_event("run_started", run, given))
+        yield Emit(run_event("run_started", run, graph_input))
     try:
         if run.owner is None or run.nested:
-            beginning = yield from begin_run(run, given)
+            beginning = yield from begin_run(run, graph_input)
         else:
             beginning = yield from take_turn(
                 run,
-                lambda: begin_run(run, given),
+                lambda: begin_run(run, graph_input),
                 may_reload=run.settings.checkpoint_id is None,
-                check=lambda: check_input(run, given),
+                check=lambda: check_input(run, graph_input),
             )
-        rest = beginning if type(beginning) is RunOutcome else (yield from supersteps(run, *beginning))  # pyright: ignore
-        with caused_by(rest.error):
+        if isinstance(beginning, RunOutcome):  # of earlier unfinished work, or of a run that was stopped
+            outcome = beginning
+        else:
+            outcome = yield from supersteps(run, *beginning)
+        with caused_by(outcome.error):
             if run.uncommitted_from is not None:
-                if rest.status == "completed" and _is_dropped(run):
-                    _note_end(run, rest.checkpoint)
+                if outcome.status == "completed" and _is_dropped(run):
+                    _note_end(run, outcome.checkpoint)
                 else:
-                    yield from save_uncommitted(run, rest.checkpoint)
+                    yield from save_uncommitted(run, outcome.checkpoint)
             if run.claimed:
-                yield from release_thread(run, rest)
+                yield from release_thread(run, outcome)
     except LeaseLost as error:
         if run.parent is not None:
             note_refusal(run.parent, error)
         if run.claim is None or not run.claim.is_given_up or run.nested:
             raise
-        rest = _stopped(run)
+        outcome = _stopped(run)
     if run.watch is not None and run.watch.wants("run_finished"):
-        yield Emit(run_event("run_finished", run, rest, rest.checkpoint.step))
+        yield Emit(run_event("run_finished", run, outcome, outcome.checkpoint.step))
     if run.remembers and run.caller is not None:
-        run.caller.run.memories[run.namespace] = rest.checkpoint.id
-    if run.unfinished_joins and rest.status == "completed":
+        run.caller.run.memories[run.namespace] = outcome.checkpoint.id
+    if run.unfinished_joins and outcome.status == "completed":
         warn_unfinished(run.program, run.unfinished_joins)
-    if rest.status == "waiting" and run.saver is None and not run.nested:
+    if outcome.status == "waiting" and run.saver is None and not run.nested:
         warn_unresumable(run.program)
-    return rest
+    return outcome
 
 
 def _is_dropped(run: Run) -> bool:
-    """True if the checkpoints of a call are deleted with the task that made it."""
+    """Return True if the checkpoints of a call are deleted with the task that made it."""
     return run.caller is not None and run.namespace in run.caller.run.open_namespaces
 
 
@@ -88,17 +91,17 @@ def take_turn(
     may_reload: bool = True,
     check: Callable[[], object] | None = None,
 ) -> Generator[Effect, Any, T | RunOutcome]:
-    """Perform `begin`, which loads the thread and claims it, as often as its claim is refused for a passing reason.
+    """Perform `begin`, which loads and claims the thread, until its claim is not refused for a temporary reason.
 
-    The result is that of `begin`, or a rest if the run was stopped while it waited. Without `may_reload` a thread
-    that has moved is a CheckpointConflict. `check` raises what `begin` would raise on every state of the thread: no
-    holder is stopped for that.
+    Return its result, or an outcome if the run was stopped while it waited. Without `may_reload`, CheckpointConflict is
+    raised if the thread has changed. `check` raises the errors that `begin` would raise in any state of the thread, so
+    that no holder is stopped for input that is refused.
     """
-    met: Met | None = None
+    holder: EarlierHolder | None = None
     while True:
         try:
-            if met is not None and run.config.on_busy == "rollback":
-                yield from rolled_back(run, only=met)
+            if holder is not None and run.config.on_busy == "rollback":
+                yield from roll_back_thread(run, only=holder)
             return (yield from begin())
         except (ThreadBusy, CheckpointConflict) as error:
             refusal = error
@@ -111,29 +114,29 @@ def take_turn(
             raise refusal
         if check is not None and run.config.on_busy in STOPS_HOLDER:
             check()
-        met = Met(run_of(refusal.owner), _loaded_head(run))
+        holder = EarlierHolder(run_of(refusal.owner), _loaded_head(run))
         if not (yield AwaitTurn(refusal.owner)):
             return _stopped(run)
 
 
 def _loaded_head(run: Run) -> str | None:
-    """Return the head that the run has loaded last."""
+    """Return the id of the head that the run has loaded last."""
     return run.claim.loaded_key[0] if run.claim is not None and run.claim.loaded_key is not None else None
 
 
 def _can_start_over(run: Run) -> bool:
-    """Return whether another attempt can succeed: nothing of the run is saved, and its last load was not refused."""
+    """Return whether starting over may succeed: the run has saved nothing, and has not been refused twice."""
     claim = run.claim
     if run.claimed or claim is None:
         return False
     if claim.refused_key is not None and claim.refused_key == claim.loaded_key:
-        return False  # the same state was refused twice: whatever the saver means, loading it again cannot help
+        return False  # the same state was refused twice: loading it again cannot help
     claim.refused_key = claim.loaded_key
     return True
 
 
 def _forget_beginning(run: Run) -> None:
-    """Undo what a failed beginning has recorded."""
+    """Discard the data of a refused beginning."""
     if run.claimed:
         return
     run.open_namespaces, run.uncommitted_from = set(), None
@@ -143,11 +146,11 @@ def _forget_beginning(run: Run) -> None:
 
 
 def _stopped(run: Run) -> RunOutcome:
-    """Return the rest of a run that was asked to stop, and did not have its thread any more, or not yet."""
+    """Return the outcome of a run that was stopped while it did not hold its thread: not yet, or no longer."""
     nothing: Checkpoint = NOTHING_SAVED
     control = run.control
     if control is not None and control.cancel_reason is not None:
         return RunOutcome("cancelled", nothing, error=RunCancelled(control.cancel_reason))
     if control is not None and control.drain_reason is not None:
         return RunOutcome("failed", nothing, error=GraphDrained(control.drain_reason))
-    return RunOutcome("cancelled", nothing)  # the driver itself is being cancelled, and says so to its caller
+    return RunOutcome("cancelled", nothing)  # the driver itself is being cancelled, and raises that

@@ -1,8 +1,8 @@
 """The saved checkpoints of subgraph calls whose tasks have not ended.
 
-A node that calls graphs inside its function may have done something in there that counts though its task never ends:
-with `metadata={"discarded": function}` it says what the state keeps of its calls where fresh input discards the task.
-The function is called with the state and with the checkpoints of the calls, and returns an update.
+New input discards the unfinished tasks of a thread, and with them the graphs that they have called. A node that calls
+graphs inside its function may want to keep some of their state. With `metadata={"discarded": function}` it names a
+function that is called then, with the state and the checkpoints of the calls, and returns an update.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ DISCARDED: Final = "discarded"
 """The key in the metadata of a node."""
 
 
-def kept_of_discarded(
+def update_by_discarded(
     run: Run, saved: SavedCheckpoint, values: Mapping[str, Any]
 ) -> Generator[Effect, Any, dict[str, Any]]:
-    """Return the update that nodes make of the calls of their tasks that are discarded at this checkpoint."""
+    """Return the update by the nodes whose unfinished tasks are discarded at this checkpoint."""
     nodes, update = run.program.graph.nodes, dict[str, Any]()
     for task in saved.checkpoint.frontier:
         function = nodes[task.node].metadata.get(DISCARDED) if task.node in nodes else None
@@ -34,39 +34,39 @@ def kept_of_discarded(
 
 
 class ThreadRuns(Protocol):
-    """A compiled graph, as far as it makes runs that only look at a thread."""
+    """The part of a compiled graph that creates runs to inspect a thread."""
 
     def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run: ...
 
 
 def unfinished_calls(graph: ThreadRuns, options: Mapping[str, Any]) -> Sequence[SavedCheckpoint]:
-    """Return the heads of the calls that tasks at the head of a thread have made, where these have not ended.
+    """Return the heads of the subgraph calls that the unfinished tasks of a thread have made.
 
     `options` are those of the call that ran the graph. Blocks while the checkpointer reads.
     """
-    named = {name: options[name] for name in ("thread_id", "branch") if options.get(name) is not None}
-    run = graph._thread_run(options.get("config"), named)  # pyright: ignore[reportPrivateUsage]  # one package
+    thread_options = {name: options[name] for name in ("thread_id", "branch") if options.get(name) is not None}
+    run = graph._thread_run(options.get("config"), thread_options)  # pyright: ignore[reportPrivateUsage]  # one package
     return perform_all(run, _unfinished(run))
 
 
 def _unfinished(run: Run) -> Generator[Effect, Any, Sequence[SavedCheckpoint]]:
     saved: SavedCheckpoint | None = yield Load(run.settings.branch)
-    found: list[SavedCheckpoint] = []
+    heads: list[SavedCheckpoint] = []
     if saved is not None:
         for task in saved.checkpoint.frontier:
-            found.extend((yield from calls_of(run, saved, task)))
-    return found
+            heads.extend((yield from calls_of(run, saved, task)))
+    return heads
 
 
 def calls_of(run: Run, saved: SavedCheckpoint, task: Task) -> Generator[Effect, Any, Sequence[SavedCheckpoint]]:
-    """Return the heads of the graphs that a task of a checkpoint has called and that have saved something."""
-    begun = call_namespaces(run, [task])
-    inside = tuple(f"{name}:" for name in begun)
-    depth = next(iter(begun)).count("|")
-    found: list[SavedCheckpoint] = []
+    """Return the heads of the graphs that a task has called directly and that have saved something."""
+    first_calls = call_namespaces(run, [task])
+    later_calls = tuple(f"{name}:" for name in first_calls)  # prefixes: a number or a call key follows
+    depth = next(iter(first_calls)).count("|")
+    heads: list[SavedCheckpoint] = []
     for name in (yield Namespaces()):
-        if (name in begun or name.startswith(inside)) and name.count("|") == depth:
+        if (name in first_calls or name.startswith(later_calls)) and name.count("|") == depth:
             head: SavedCheckpoint | None = yield Load(saved.line.branch, None, name)
             if head is not None and not head.metadata.get("reset"):
-                found.append(head)
-    return found
+                heads.append(head)
+    return heads

@@ -1,4 +1,4 @@
-"""Driving a run superstep by superstep: for tests, debuggers, and whoever wants to look between."""
+"""Iteration over a run superstep by superstep, for tests, debuggers, and code that inspects the state in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from statewright.runtime.tasks.interrupt import raise_to_caller
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One superstep that is over. A call inside a node that goes on begins with where it stands, in which none ran."""
+    """A superstep that has ended.
+
+    If a subgraph call inside a node is resumed, the first step is its current state, with no `nodes`.
+    """
 
     number: int
     nodes: tuple[str, ...]
@@ -29,14 +32,14 @@ class Step:
     """The node of each task that is due now."""
 
 
-_PATIENCE: Final = 5.0
-"""Seconds for which closing waits until the thread is free. For good would be too long in a finaliser of the caller's,
-which may run while this very thread holds what is waited for."""
+_CLOSE_TIMEOUT: Final = 5.0
+"""Seconds for which `close` waits until the thread is released. There has to be a limit, since a finaliser of the
+caller may close the iterator while its own thread holds a lock that the release needs."""
 Halt = Callable[[Step], bool]
 
 
 class StepWatch:
-    """Turns events into steps."""
+    """Converts events to steps."""
 
     def __init__(self, watch: EventEmitter) -> None:
         self.buffer = StreamBuffer(live=False)
@@ -65,7 +68,7 @@ class StepWatch:
 class StepIterator:
     """Iterates over the supersteps of a run; nothing runs between two calls of `next`.
 
-    Closing it, or leaving its `with` block, abandons the run where it is. On a thread it can be continued.
+    Closing it, or leaving its `with` block, abandons the run. A run that saves its thread can be continued later.
     """
 
     def __init__(self, run: Run, steps: Generator[Any, None, None], halt: Halt | None) -> None:
@@ -86,7 +89,7 @@ class StepIterator:
         except StopIteration:
             try:
                 self._raise_failure()
-            except StopIteration as error:  # of a node: it must not look like the end of the iteration
+            except StopIteration as error:  # raised by a node: it must not look like the end of the iteration
                 raise RuntimeError("A node raised StopIteration.") from error
             raise
         self.halted = self._halt is not None and self._halt(step)
@@ -99,22 +102,22 @@ class StepIterator:
         self.close()
 
     def close(self) -> None:
-        """Abandon the run where it is; its thread is free when this returns."""
+        """Abandon the run; its thread is released when this returns."""
         self._steps.close()
-        if self._run.owner is None or sys.exc_info()[0] is GeneratorExit:  # a generator with us in it was dropped
+        if self._run.owner is None or sys.exc_info()[0] is GeneratorExit:  # called while a generator is being dropped
             return
         release = self._run.claim.release if self._run.claim is not None else None
         if release is not None:
-            release.wait(_PATIENCE)
+            release.wait(_CLOSE_TIMEOUT)
 
     @property
     def rest(self) -> RunOutcome | None:
-        """How the run came to rest; None while it has not."""
+        """The outcome of the run; None while it has not ended."""
         return self._run.rest
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """The questions that the run waits for."""
+        """The open questions for which the run waits."""
         return self.rest.interrupts if self.rest is not None else ()
 
     def _raise_failure(self) -> None:

@@ -1,16 +1,16 @@
-"""Stream modes: views of events, in the shapes that people of this field know.
+"""Stream modes: views of events, in the shapes of LangGraph.
 
-    values       the state after the input and after each superstep; where a call inside a node goes on, as it stands
+    values       the state after the input and after each superstep; the current state when a subgraph call is resumed
     updates      {node: update} when a task ends
-    messages     (message or piece of one, where it comes from), as models make them and nodes answer them
-    custom       what nodes gave to their stream writer
+    messages     (message or piece of one, metadata), as models produce them and nodes return them
+    custom       the values that nodes pass to their stream writer
     tasks        one part when a task starts, one when it ends
     checkpoints  one part for each superstep, as a snapshot
     debug        tasks and checkpoints, wrapped with step and kind
 
-`output_keys` keeps those fields of values and updates; one name as text gives its bare value.
+`output_keys` selects fields of values and updates; a single name gives the value of that field itself.
 
-With several modes a part is `(mode, part)`; with `subgraphs=True` the namespace stands before. `version="v2"` gives
+With several modes a part is `(mode, part)`; with `subgraphs=True` the namespace comes first. With `version="v2"` it is
 `{"type", "ns", "data"}` instead.
 """
 
@@ -51,18 +51,18 @@ SKIP: Any = object()
 
 
 def checked_modes(mode: Any) -> tuple[StreamMode, ...]:
-    """The modes asked for. Raises InvalidConfig for one that does not exist."""
-    several = isinstance(mode, list | tuple | set | frozenset)
-    modes = tuple(cast("list[Any]", mode)) if several else (mode,)
-    unknown = [one for one in modes if one not in MODES]
+    """Return one mode or several as a tuple. Raises InvalidConfig for unknown ones."""
+    is_collection = isinstance(mode, list | tuple | set | frozenset)
+    modes = tuple(cast("list[Any]", mode)) if is_collection else (mode,)
+    unknown = [name for name in modes if name not in MODES]
     if unknown or not modes:
-        found: Any = unknown[0] if unknown else "nothing"
-        raise InvalidConfig(f"Unknown stream_mode {found!r}. " + suggestion(str(found), MODES, noun="Modes"))
+        name: Any = unknown[0] if unknown else "nothing"
+        raise InvalidConfig(f"Unknown stream_mode {name!r}. " + suggestion(str(name), MODES, noun="Modes"))
     return modes
 
 
 class StreamView:
-    """Turns events into the parts that one reader asked for."""
+    """Converts events to the parts that one reader has requested."""
 
     def __init__(
         self,
@@ -81,12 +81,12 @@ class StreamView:
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
         self._output_keys = output_keys
-        # What tasks say, and what ends inside of them, reaches the reader while they run.
-        within = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
-        beside = not {"updates", "tasks", "debug"}.isdisjoint(modes)
-        self.buffer = buffer or StreamBuffer(live=within, prompt=beside)
+        # Parts that a task or its calls produce must reach the reader while the task runs.
+        live = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
+        prompt = not {"updates", "tasks", "debug"}.isdisjoint(modes)
+        self.buffer = buffer or StreamBuffer(live=live, prompt=prompt)
         self.run: Run | None = None
-        """The run that is read; in its namespace a part counts as that of the graph itself."""
+        """The run that is read; parts from its namespace count as those of the graph itself."""
         self._muted: dict[tuple[str, str | None], bool] = {}
         self._shows_messages = "messages" not in modes
         """True once a message was shown, or if the reader does not stream messages."""
@@ -94,22 +94,22 @@ class StreamView:
         """A node whose subgraph produced a message that was not shown."""
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
-        """Return the listeners for the events that the reader wants, in the order of the modes."""
+        """Yield the listeners for the events that the modes need, in the order of the modes."""
         for mode in self._modes:
             for kind, view in self._views(mode).items():
                 yield kind, self._listener(mode, view)
 
     def _views(self, mode: StreamMode) -> Mapping[EventKind, View]:
-        """Return the functions that make parts for this reader, by kind of event."""
+        """Return the functions that convert events to parts of a mode, by kind of event."""
         if mode == "messages":
             return MessagesView().views()
         keys, typed = self._output_keys, self._version == "v2"
         views: dict[EventKind, View] = dict(VIEWS[mode])
         if mode == "values" and (keys is not None or typed):
-            chosen = partial(_chosen_values, keys, typed)
-            views["input_applied"] = views["call_continued"] = views["superstep_finished"] = chosen
+            select = partial(_select_values, keys, typed)
+            views["input_applied"] = views["call_continued"] = views["superstep_finished"] = select
         if mode == "updates" and keys is not None:
-            views["task_finished"] = partial(_chosen_update, keys)
+            views["task_finished"] = partial(_select_update, keys)
         return views
 
     def _listener(self, mode: StreamMode, view: View) -> Listener:
@@ -122,25 +122,25 @@ class StreamView:
                     self._hidden_node = _node_of(namespace)
                 return
             if namespace and event.kind == "call_continued":
-                return  # who reads from outside has seen it get there
+                return  # the reader of the outer graph has seen this state in an earlier part
             part = view(event.program or self._program, event)
             if part is SKIP:
                 return
             if mode == "messages":
                 self._shows_messages = True
             is_live = event.kind in ("custom", "message")
-            for one in part if type(part) is Several else (part,):
-                self.buffer.add(self._shaped(mode, namespace, one), may_drop=is_live)
+            for single in part if type(part) is Several else (part,):
+                self.buffer.add(self._format(mode, namespace, single), may_drop=is_live)
 
         return listen
 
     def _is_shown(self, mode: StreamMode, namespace: str) -> bool:
-        """True if messages of a subgraph count as messages of its node: `metadata={"transparent": True}`."""
+        """Return True if messages of a subgraph count as those of its node: `metadata={"transparent": True}`."""
         node = self._program.graph.nodes.get(_node_of(namespace))
         return mode == "messages" and node is not None and bool(node.metadata.get("transparent"))
 
     def _is_muted(self, namespace: str, event: Event) -> bool:
-        """Return whether the node that says something, or one that it works for, has the tag `nostream`."""
+        """Return whether the node of an event, or one of the nodes that have called it, has the tag `nostream`."""
         key = (namespace, event.node)
         muted = self._muted.get(key)
         if muted is None:
@@ -150,7 +150,7 @@ class StreamView:
         return muted
 
     def _callers(self, namespace: str) -> Iterator[Node]:
-        """Yield the nodes of a namespace, from the outermost on, as far as they are known before they run."""
+        """Yield the nodes of a namespace from the outside in, as far as they are declared subgraphs."""
         graph: Any = self._program.graph
         for segment in namespace.split("|") if namespace else ():
             node: Node | None = graph.nodes.get(_node_of(segment))
@@ -162,16 +162,17 @@ class StreamView:
             graph = cast(Any, node.action).graph
 
     def warn_of_hidden(self) -> None:
-        """Warn a reader of messages who had none though a model in a subgraph spoke."""
+        """Warn if the reader streams messages and got none although a subgraph produced some."""
         if self._hidden_node is not None and not self._shows_messages:
             warn_hidden_messages(self._program, self._hidden_node)
 
-    def _shaped(self, mode: StreamMode, namespace: str, part: Any) -> Any:
+    def _format(self, mode: StreamMode, namespace: str, part: Any) -> Any:
+        """Return a part in the shape that the reader has requested; see the module."""
         path = tuple(namespace.split("|")) if namespace else ()
         if self._version == "v2":
             typed = {"type": mode, "ns": path, "data": part}
-            asks = isinstance(part, dict) and INTERRUPT in part
-            return {**typed, "interrupts": cast(dict[str, Any], part)[INTERRUPT]} if asks else typed
+            has_questions = isinstance(part, dict) and INTERRUPT in part
+            return {**typed, "interrupts": cast(dict[str, Any], part)[INTERRUPT]} if has_questions else typed
         if self._subgraphs:
             return (path, mode, part) if self._several else (path, part)
         return (mode, part) if self._several else part
@@ -187,13 +188,13 @@ def _has_tag(node: Node | None) -> bool:
 
 
 def namespace_within(run: Run | None, namespace: str) -> str:
-    """A namespace as seen from a run, which may be that of a subgraph itself."""
+    """Return a namespace relative to that of a run, which may itself be the run of a subgraph."""
     own = run.namespace if run is not None else ""
     return namespace[len(own) :].removeprefix("|") if own and namespace.startswith(own) else namespace
 
 
 def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKeys, typed: bool) -> Any:
-    """Return the part of the state that a caller sees: all of the output, some fields, or the bare value of one."""
+    """Return the part of the state that a caller sees: the whole output, some fields, or the value of one field."""
     if keys is None:
         return program.output(values, typed=typed)
     if isinstance(keys, str):
@@ -201,57 +202,58 @@ def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKey
     return copy_fields({key: values[key] for key in keys if key in values})
 
 
-def _chosen_values(keys: OutputKeys, typed: bool, program: Program, event: Event) -> Any:
+def _select_values(keys: OutputKeys, typed: bool, program: Program, event: Event) -> Any:
     checkpoint: Checkpoint = event.data
     return shown_values(program, checkpoint.values, keys=keys, typed=typed)
 
 
-def _chosen_update(keys: str | Sequence[str], program: Program, event: Event) -> Any:
-    """An update as far as it writes the fields that are asked for; nothing if it writes none of them."""
+def _select_update(keys: str | Sequence[str], program: Program, event: Event) -> Any:
+    """Return the writes of a task to the selected fields; SKIP if there are none."""
     part = _update(program, event)
     if part is SKIP:
         return SKIP
-    wanted = (keys,) if isinstance(keys, str) else keys
+    names = (keys,) if isinstance(keys, str) else keys
     node = shown_name(event.data.task)
-    kept = {key: readable(update) for key, update in pairs_of(event.data) if key in wanted}
-    return {**part, node: kept[keys] if isinstance(keys, str) else kept} if kept else SKIP
+    selected = {key: readable(update) for key, update in pairs_of(event.data) if key in names}
+    return {**part, node: selected[keys] if isinstance(keys, str) else selected} if selected else SKIP
 
 
 class Several(list[Any]):
-    """Parts that come of one event."""
+    """Several parts that a view returns for one event."""
 
 
 class MessagesView:
-    """Messages as they come: pieces while a model speaks, the whole when nobody has seen pieces of it."""
+    """The views of the mode `messages`: pieces while a model streams, and messages that were not streamed in pieces."""
 
     def __init__(self) -> None:
-        self._seen: set[str] = set()
+        self._shown_ids: set[str] = set()
 
     def views(self) -> Mapping[EventKind, View]:
-        return {"message": self._piece, "task_finished": self._answered}
+        """Return the views by kind of event."""
+        return {"message": self._piece, "task_finished": self._result}
 
     def _piece(self, program: Program, event: Event) -> Any:
         if isinstance(event.data, Message) and event.data.id is not None:
-            self._seen.add(event.data.id)
+            self._shown_ids.add(event.data.id)
         return event.data, _origin(program, event)
 
-    def _answered(self, program: Program, event: Event) -> Any:
+    def _result(self, program: Program, event: Event) -> Any:
         if not isinstance(event.data, TaskResult) or event.node in program.subgraphs:
-            return SKIP  # a subgraph's own tasks have told of theirs
+            return SKIP  # the tasks of the subgraph have shown their messages
         batches = [update for _, update in pairs_of(event.data) if type(update) is MessageBatch]
-        messages = [one for batch in batches for one in batch.items if _is_shown(one)]
-        fresh = [one for one in messages if one.id not in self._seen]
-        self._seen.update(one.id for one in fresh if one.id is not None)
-        return Several((one, _origin(program, event)) for one in fresh) if fresh else SKIP
+        messages = [item for batch in batches for item in batch.items if _is_message(item)]
+        new = [message for message in messages if message.id not in self._shown_ids]
+        self._shown_ids.update(message.id for message in new if message.id is not None)
+        return Several((message, _origin(program, event)) for message in new) if new else SKIP
 
 
-def _is_shown(message: Any) -> bool:
-    """Return whether an item of an update is a message, ours or LangChain's, and not the removal of one."""
+def _is_message(message: Any) -> bool:
+    """Return whether an item of an update is a message, of this library or of LangChain, and not a removal."""
     return isinstance(message, Message) or (is_langchain_message(message) and message.type != "remove")
 
 
 def _origin(program: Program, event: Event) -> Mapping[str, Any]:
-    """The origin of a message."""
+    """Return the metadata of a message."""
     node = program.graph.nodes.get(event.node or "")
     return {
         "node": event.node,
@@ -274,13 +276,12 @@ def _interrupted(program: Program, event: Event) -> Any:
 
 def _update(program: Program, event: Event) -> Any:
     if not isinstance(event.data, TaskResult) or is_handed_over(event.data):
-        return SKIP  # an error handler answers for its node, and is shown under the node's name
-    shown = program.shown(event.data)
-    update = {shown_name(event.data.task): shown if shown is not None else None}
+        return SKIP  # the task of its error handler is shown instead, under the name of the node
+    update = {shown_name(event.data.task): program.shown(event.data)}
     return {**update, "__metadata__": {"cached": True}} if event.attempt == 0 else update
 
 
-def _called(program: Program, event: Event) -> Any:
+def _call_finished(program: Program, event: Event) -> Any:
     name, value = event.data
     return {name: value}
 
@@ -300,7 +301,7 @@ def _task_finished(program: Program, event: Event) -> Any:
     if isinstance(outcome, Failure):
         return {**part, "result": None, "error": error_text(outcome.error)}
     if isinstance(outcome, Pause):
-        return {**part, "result": None, "interrupts": [interrupt_dict(one) for one in outcome.interrupts]}
+        return {**part, "result": None, "interrupts": [interrupt_dict(question) for question in outcome.interrupts]}
     return {**part, "result": {name: readable(update) for name, update in pairs_of(outcome)}}
 
 
@@ -315,7 +316,9 @@ def _checkpoint(program: Program, event: Event) -> Any:
     }
 
 
-def _debugged(kind: str, view: View) -> View:
+def _debug(kind: str, view: View) -> View:
+    """Return a view that wraps the parts of another one with step and kind."""
+
     def debug(program: Program, event: Event) -> Any:
         return {"step": event.step, "type": kind, "payload": view(program, event)}
 
@@ -323,9 +326,10 @@ def _debugged(kind: str, view: View) -> View:
 
 
 def interrupt_dict(interrupt: Interrupt) -> Mapping[str, Any]:
-    shown = {"id": interrupt.id, "value": copy_container(interrupt.value), "kind": interrupt.kind}
+    """Return a question as plain data, without the fields that are None."""
+    required = {"id": interrupt.id, "value": copy_container(interrupt.value), "kind": interrupt.kind}
     optional = {"event": interrupt.event, "due_at": interrupt.due_at}
-    return {**shown, **{name: value for name, value in optional.items() if value is not None}}
+    return {**required, **{name: value for name, value in optional.items() if value is not None}}
 
 
 VIEWS: Mapping[str, Mapping[EventKind, View]] = {
@@ -335,15 +339,15 @@ VIEWS: Mapping[str, Mapping[EventKind, View]] = {
         "superstep_finished": _values,
         "interrupted": _interrupted,
     },
-    "updates": {"task_finished": _update, "call_finished": _called, "interrupted": _interrupted},
+    "updates": {"task_finished": _update, "call_finished": _call_finished, "interrupted": _interrupted},
     "custom": {"custom": _custom},
     "tasks": {"task_started": _task_started, "task_finished": _task_finished},
     "checkpoints": {"input_applied": _checkpoint, "call_continued": _checkpoint, "superstep_finished": _checkpoint},
     "debug": {
-        "task_started": _debugged("task", _task_started),
-        "task_finished": _debugged("task_result", _task_finished),
-        "input_applied": _debugged("checkpoint", _checkpoint),
-        "call_continued": _debugged("checkpoint", _checkpoint),
-        "superstep_finished": _debugged("checkpoint", _checkpoint),
+        "task_started": _debug("task", _task_started),
+        "task_finished": _debug("task_result", _task_finished),
+        "input_applied": _debug("checkpoint", _checkpoint),
+        "call_continued": _debug("checkpoint", _checkpoint),
+        "superstep_finished": _debug("checkpoint", _checkpoint),
     },
 }

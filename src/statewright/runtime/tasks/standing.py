@@ -107,13 +107,13 @@ def woken_by_the_end(scope: CallingTask, wake: Callable[[], object]) -> Generato
     if step is None and control is None:
         yield
     elif control is None:
-        with cast(OpenSuperstep, step).telling(wake):
+        with cast(OpenSuperstep, step).notifying(wake):
             yield
     elif step is None:
         with control.calling(wake, scope.run.root):
             yield
     else:
-        with control.calling(wake, scope.run.root), step.telling(wake):
+        with control.calling(wake, scope.run.root), step.notifying(wake):
             yield
 
 

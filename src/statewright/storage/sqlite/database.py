@@ -42,7 +42,7 @@ from weakref import ref
 
 from statewright.errors import StorageUnavailable
 from statewright.futures import LightFuture, SafeEvent, is_main_thread
-from statewright.runtime.concurrency.worker_threads import call_beside, workers
+from statewright.runtime.concurrency.worker_threads import submit_to_thread, workers
 from statewright.serde.serde import Serde
 from statewright.storage.encryption import Encryptor
 from statewright.storage.locations import path_of
@@ -175,7 +175,7 @@ class SqliteDatabase:
         self._check_process()
         if is_main_thread():
             try:
-                closing = call_beside(self._close)
+                closing = submit_to_thread(self._close)
             except RuntimeError:  # the interpreter shuts down and starts no threads
                 self._close()
             else:
@@ -240,7 +240,7 @@ class SqliteDatabase:
             with self.read() as connection:
                 return read(connection)
 
-        return call_beside(call)
+        return submit_to_thread(call)
 
     def unsaved_of(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
         """Return the last commit to a thread (workspace and id), if it has not been written yet."""

@@ -18,13 +18,13 @@ from statewright.runtime.invocation.run import Run, SubgraphCall
 from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line
 from statewright.runtime.tasks.execute import (
     answer_of_child,
-    evaluate_route,
     begin,
     checked_targets,
-    routing_view,
-    settle,
-    set_targets,
+    evaluate_route,
     read_result,
+    routing_view,
+    set_targets,
+    settle,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope

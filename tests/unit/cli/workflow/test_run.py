@@ -64,7 +64,7 @@ def test_the_recursion_limit_is_named_when_reached(statewright: Any, flow: Path)
         (("flow.py", "-i", "n=many"), "Field 'n'"),
         (
             ("flow.py", "-i", "seeen=1"),
-            "The input holds the unknown key 'seeen'. Did you mean 'seen'? Fields: n, seen.",
+            "The input has the unknown key 'seeen'. Did you mean 'seen'? Fields: n, seen.",
         ),
         (("flow.py", "-i", "null"), "input"),
         (("flow.py", "-i", "{n"), "--input '{n' is not valid JSON"),
@@ -191,4 +191,4 @@ def test_a_warning_is_one_line_without_a_location(statewright: Any, folder: Path
     (folder / "warning.py").write_text(text, encoding="utf-8")
     done = programs.statewright("run", "warning.py")
     assert done.returncode == 0
-    assert done.stderr == ("warning: The update from node 'a' holds the unknown key 'm'. Fields: n. It was dropped.\n")
+    assert done.stderr == ("warning: The update from node 'a' has the unknown key 'm'. Fields: n. It was dropped.\n")

@@ -48,9 +48,9 @@ def test_coroutines_run_on_one_loop_beside_the_caller(make: Any, limit: int | No
         return {"y": 1}
 
     step, closed = superstep(make, [node] * 5)
-    end = start_coroutines(step, range(5), limit)
+    coroutines = start_coroutines(step, range(5), limit)
     assert closed.wait(LONG)
-    end(True)
+    coroutines.end(wait=True)
     assert [one.writes for one in step.outcomes if isinstance(one, TaskResult)] == [{"y": 1}] * 5
     assert (len(set(loops)), len(loops)) == (1, 5)
 
@@ -65,9 +65,9 @@ def test_they_see_the_context_of_the_caller_and_leave_it_alone(make: Any) -> Non
     def run() -> str:
         WHO.set("the caller")
         step, closed = superstep(make, [look] * 3)
-        end = start_coroutines(step, range(3), 1)
+        coroutines = start_coroutines(step, range(3), 1)
         assert closed.wait(LONG)
-        end(True)
+        coroutines.end(wait=True)
         return WHO.get()
 
     assert contextvars.copy_context().run(run) == "the caller"
@@ -81,9 +81,9 @@ def test_the_loop_is_given_back_when_all_is_over(make: Any) -> None:
         loops.append(asyncio.get_running_loop())
 
     step, closed = superstep(make, [node])
-    end = start_coroutines(step, [0], None)
+    coroutines = start_coroutines(step, [0], None)
     assert closed.wait(LONG)
-    end(True)
+    coroutines.end(wait=True)
     assert next_loop() is loops[0]
 
 
@@ -99,10 +99,10 @@ def test_ending_cancels_what_still_runs_and_waits_until_it_has_cleaned_up(make: 
             cleaned.append("clean")
 
     step, _ = superstep(make, [forever])
-    end = start_coroutines(step, [0], None)
+    coroutines = start_coroutines(step, [0], None)
     assert running.wait(LONG)
     step.close()
-    end(True)
+    coroutines.end(wait=True)
     assert cleaned == ["clean"]
 
 
@@ -119,10 +119,10 @@ def test_ending_without_waiting_leaves_the_cleaning_up_to_the_loop(make: Any) ->
             cleaned.set()
 
     step, _ = superstep(make, [forever])
-    end = start_coroutines(step, [0], None)
+    coroutines = start_coroutines(step, [0], None)
     assert running.wait(LONG)
     step.close()
-    end(False)
+    coroutines.end(wait=False)
     assert not cleaned.is_set()
     go_on.set()
     assert cleaned.wait(LONG)
@@ -136,7 +136,7 @@ def test_nothing_is_started_of_a_superstep_that_is_closed(make: Any) -> None:
 
     step, _ = superstep(make, [node])
     step.close()
-    end = start_coroutines(step, [0], None)
-    end(True)
+    coroutines = start_coroutines(step, [0], None)
+    coroutines.end(wait=True)
     asyncio.run_coroutine_threadsafe(asyncio.sleep(0), next_loop()).result(LONG)
     assert ran == []

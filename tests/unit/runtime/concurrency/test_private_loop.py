@@ -39,12 +39,12 @@ def test_nobody_shares_a_loop() -> None:
 
 
 def test_the_loop_given_back_last_comes_first() -> None:
-    one, other = borrow_loop(), borrow_loop()
-    give_back(one, idle=True)
-    give_back(other, idle=True)
+    first, second = borrow_loop(), borrow_loop()
+    give_back(first, idle=True)
+    give_back(second, idle=True)
     again = borrow_loop()
     give_back(again, idle=True)
-    assert again is other
+    assert again is second
 
 
 def test_a_busy_loop_is_lent_again_when_it_finds_time() -> None:

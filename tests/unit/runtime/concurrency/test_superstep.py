@@ -40,40 +40,40 @@ def three(make: Any) -> Closing:
 
 @pytest.mark.parametrize("arrival", list(itertools.permutations(range(3))))
 def test_outcomes_are_in_task_order_whatever_the_order_of_arrival(three: Closing, arrival: tuple[int, ...]) -> None:
-    for place in arrival:
+    for index in arrival:
         assert not three.step.closed
-        three.step.land(place, three.results[place])
+        three.step.accept(index, three.results[index])
     assert three.step.outcomes == three.results
     assert (three.step.closed, three.times_closed) == (True, 1)
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
 def test_the_first_failure_closes_it_and_what_arrives_later_is_dropped(three: Closing, before: int) -> None:
-    for place in range(before):
-        three.step.land(place, three.results[place])
+    for index in range(before):
+        three.step.accept(index, three.results[index])
     failure = Failure(three.tasks[before], ValueError("no luck"))
-    three.step.land(before, failure)
+    three.step.accept(before, failure)
     assert (three.step.closed, three.times_closed) == (True, 1)
-    for place in range(before + 1, 3):
-        three.step.land(place, three.results[place])
+    for index in range(before + 1, 3):
+        three.step.accept(index, three.results[index])
     assert three.step.outcomes == [*three.results[:before], failure, *[None] * (2 - before)]
     assert three.times_closed == 1
 
 
 def test_a_pause_closes_nothing_while_others_run(three: Closing) -> None:
     pause = Pause(three.tasks[0], ())
-    three.step.land(0, pause)
-    three.step.land(1, three.results[1])
+    three.step.accept(0, pause)
+    three.step.accept(1, three.results[1])
     assert not three.step.closed
-    three.step.land(2, three.results[2])
+    three.step.accept(2, three.results[2])
     assert three.step.outcomes == [pause, three.results[1], three.results[2]]
 
 
 def test_closed_from_outside_it_takes_nothing_and_calls_nobody(three: Closing) -> None:
-    three.step.land(0, three.results[0])
+    three.step.accept(0, three.results[0])
     three.step.close()
-    three.step.land(1, three.results[1])
-    three.step.land(2, Failure(three.tasks[2], ValueError("no luck")))
+    three.step.accept(1, three.results[1])
+    three.step.accept(2, Failure(three.tasks[2], ValueError("no luck")))
     assert three.step.outcomes == [three.results[0], None, None]
     assert (three.step.closed, three.times_closed) == (True, 0)
 
@@ -81,11 +81,11 @@ def test_closed_from_outside_it_takes_nothing_and_calls_nobody(three: Closing) -
 def test_tasks_land_from_many_threads_at_once(three: Closing) -> None:
     together = threading.Barrier(3)
 
-    def land(place: int) -> None:
+    def land(index: int) -> None:
         together.wait(600)
-        three.step.land(place, three.results[place])
+        three.step.accept(index, three.results[index])
 
-    threads = [threading.Thread(target=land, args=(place,)) for place in range(3)]
+    threads = [threading.Thread(target=land, args=(index,)) for index in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -13,10 +13,8 @@ import pytest
 
 from statewright import START, InMemorySaver, RunControl, StateGraph, append
 from statewright.errors import RunCancelled
-from statewright.runtime.concurrency.superstep import Superstep
-from statewright.runtime.core.effects import RunTasks
 from statewright.runtime.core.program import Lane
-from statewright.runtime.drivers.sync import drive_sync, lanes_of
+from statewright.runtime.drivers.sync import drive_sync, indices_by_lane
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.scope import current_scope
 
@@ -163,14 +161,8 @@ def test_no_scope_is_left_behind() -> None:
         (["thread", "inline"], 1, {"inline": [1], "loop": [0]}),
     ],
 )
-def test_places_by_lane(make: Any, lanes: list[Lane], limit: int | None, found: dict[Lane, list[int]]) -> None:
-    names = [f"n{number}" for number in range(len(lanes))]
-    built = make.graph(*names)
-    for name in names:
-        built.add_edge(START, name)
-    tasks = make.tasks(*names)
-    step = Superstep(make.run(make.program(built)), RunTasks(make.checkpoint({}, tasks), tasks), lambda: None)
-    assert {lane: list(places) for lane, places in lanes_of(step, lanes, limit).items()} == found
+def test_indices_by_lane(lanes: list[Lane], limit: int | None, found: dict[Lane, list[int]]) -> None:
+    assert {lane: list(indices) for lane, indices in indices_by_lane(lanes, limit).items()} == found
 
 
 def test_a_limit_holds_over_plain_functions_and_coroutines_together() -> None:

@@ -19,7 +19,7 @@ from statewright.errors import (
 from statewright.ids import InterruptId, interrupt_id
 from statewright.runtime.core.effects import Load, RunTasks, Save, SavePending
 from statewright.runtime.invocation.outcome import Failure, Pause
-from statewright.runtime.lifecycle.start import TIMED_OUT, read_answers, renamed
+from statewright.runtime.lifecycle.start import TIMED_OUT, copy_with_id, read_answers
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_finishing_first_takes_up_what_was_known_and_takes_the_thread(
 def test_without_input_there_must_be_something_to_go_on_with(
     make: Any, program: Any, saver: InMemorySaver, saved: bool
 ) -> None:
-    with pytest.raises(EmptyInputError, match="nothing to go on with" if saved else "compile with a checkpointer"):
+    with pytest.raises(EmptyInputError, match="nothing to continue" if saved else "compile with a checkpointer"):
         make.rest_of(make.run(program, saver=saver if saved else None), None)
 
 
@@ -281,7 +281,7 @@ def test_a_checkpoint_that_is_not_there_is_not_found(make: Any, program: Any, sa
 def test_a_renamed_checkpoint_is_the_same_place_with_the_same_tasks(make: Any) -> None:
     held = (object(),)
     before = make.checkpoint({"x": 1}, make.tasks("a"), held, joins={"j": frozenset("a")}, reported=(("log", 1),))
-    after = renamed(before, "other")
+    after = copy_with_id(before, "other")
 
     assert (after.id, after.step) == ("other", before.step + 1)
     for part in ("values", "frontier", "held", "joins", "reported"):
@@ -293,7 +293,7 @@ def test_a_renamed_checkpoint_is_the_same_place_with_the_same_tasks(make: Any) -
 
 
 def test_a_command_that_says_nothing_is_no_input(make: Any, program: Any, saver: InMemorySaver) -> None:
-    with pytest.raises(EmptyInputError, match="says nothing"):
+    with pytest.raises(EmptyInputError, match="is empty"):
         make.rest_of(make.run(program, saver=saver), Command())
 
 
@@ -497,7 +497,7 @@ def test_what_an_answer_answers(resume: Any, asked: Any, answers: Any) -> None:
 @pytest.mark.parametrize(
     ("resume", "asked", "reason", "listed"),
     [
-        ("yes", [], "Nothing was asked", ()),
+        ("yes", [], "No question is open", ()),
         ("yes", [QUESTION1, QUESTION2], "2 questions are open", (ID1, ID2)),
         ({}, [QUESTION1, QUESTION2], "2 questions are open", (ID1, ID2)),
         ({ID3: 1}, [QUESTION1, QUESTION2], f"No open question has the id '{ID3}'", (ID1, ID2)),

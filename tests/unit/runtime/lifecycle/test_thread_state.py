@@ -12,7 +12,7 @@ from statewright.ids import InterruptId
 from statewright.runtime.core.effects import Load, Save
 from statewright.runtime.drivers.saver_calls import perform_effect
 from statewright.runtime.invocation.outcome import Failure, Pause
-from statewright.runtime.lifecycle.thread_state import diff, forked, load_saved, rolled_back, updated
+from statewright.runtime.lifecycle.thread_state import diff, fork_thread, load_saved, roll_back_thread, update_thread
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def update(
 ) -> Any:
     """Commit updates; what was asked for."""
     run = make.run(program, saver=saver, **options)
-    hand = make.hand(run, updated(run, updates, cancel_pending=cancel_pending))
+    hand = make.hand(run, update_thread(run, updates, cancel_pending=cancel_pending))
     hand.finish()
     return hand
 
@@ -179,9 +179,9 @@ def test_without_as_node_an_update_of_a_new_thread_is_input(make: Any, program: 
 @pytest.mark.parametrize(
     ("updates", "reason"),
     [
-        ([({"x": 2}, "elsewhere")], "as_node is 'elsewhere', which is no node"),
+        ([({"x": 2}, "elsewhere")], "as_node is 'elsewhere', which is not a node"),
         ([({"x": 2}, None), ({"y": 2}, "a")], "each need as_node"),
-        ([(3, "a")], "'a' answered 3"),
+        ([(3, "a")], "'a' returned 3"),
         ([({"x": 2}, None)], "It is not clear which node.*a, c ran last"),
     ],
 )
@@ -221,7 +221,7 @@ def test_an_older_checkpoint_may_be_updated_and_becomes_the_head(make: Any, prog
 def test_an_update_meets_the_head_that_it_has_read(make: Any, program: Any, saver: InMemorySaver) -> None:
     make.rest_of(make.run(program, saver=saver), {"x": 1})
     run = make.run(program, saver=saver)
-    core = updated(run, [({"x": 2}, "a")], cancel_pending=False)
+    core = update_thread(run, [({"x": 2}, "a")], cancel_pending=False)
     next(core)
     stamp = core.send(head(saver))
     late = core.send(perform_effect(run, stamp))
@@ -277,7 +277,7 @@ def test_an_update_is_not_taken_for_that_of_the_node_that_ran_beside_one_that_is
 
 def fork(make: Any, program: Any, saver: InMemorySaver, branch: str | None, **options: Any) -> Any:
     run = make.run(program, saver=saver, **options)
-    return make.hand(run, forked(run, branch)).finish()
+    return make.hand(run, fork_thread(run, branch)).finish()
 
 
 def test_a_fork_makes_a_checkpoint_the_head_of_a_new_branch_with_the_same_tasks(
@@ -346,7 +346,7 @@ def test_a_rollback_is_where_the_branch_was_before_its_last_input(
     history = saver.history("thread")
     before = {1: {"log": []}, 2: {"x": 0, "log": ["a", "c", "b"]}}
     run = make.run(program, saver=saver)
-    make.hand(run, rolled_back(run)).finish()
+    make.hand(run, roll_back_thread(run)).finish()
 
     assert head(saver).checkpoint.values == before[runs]
     assert head(saver).checkpoint.at_rest
@@ -359,7 +359,7 @@ def test_a_rollback_brings_back_what_had_landed_and_what_was_due(make: Any, prog
     landed = head(saver).pending.completed
     make.rest_of(make.run(program, saver=saver), {"x": 2})
     run = make.run(program, saver=saver)
-    make.hand(run, rolled_back(run)).finish()
+    make.hand(run, roll_back_thread(run)).finish()
 
     assert due(saver) == ["a", "c"]
     assert head(saver).pending.completed == landed
@@ -368,7 +368,7 @@ def test_a_rollback_brings_back_what_had_landed_and_what_was_due(make: Any, prog
 
 def test_a_thread_without_a_checkpoint_is_not_rolled_back(make: Any, program: Any, saver: InMemorySaver) -> None:
     run = make.run(program, saver=saver)
-    hand = make.hand(run, rolled_back(run))
+    hand = make.hand(run, roll_back_thread(run))
     hand.finish()
 
     assert hand.of(Save) == []

@@ -32,7 +32,7 @@ from statewright.events import Event, Log
 from statewright.futures import MaybeFuture
 from statewright.ids import CheckpointId
 from statewright.page import cut_page
-from statewright.runtime.concurrency.worker_threads import call_beside
+from statewright.runtime.concurrency.worker_threads import submit_to_thread
 from statewright.serde.serde import Serde
 from statewright.storage.sqlite.checkpoints.commits import Job, Writer
 from statewright.storage.sqlite.checkpoints.copying import copy_thread
@@ -176,7 +176,7 @@ class SqliteSaver(View):
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:
         if on_event_loop():
-            return call_beside(lambda: self._prune(policy, thread_id, dry_run))
+            return submit_to_thread(lambda: self._prune(policy, thread_id, dry_run))
         return self._prune(policy, thread_id, dry_run)
 
     def _prune(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
