@@ -85,5 +85,5 @@ def call(service: TestService, work: Any) -> Any:
 
 def spent(service: TestService, day: datetime = NOON) -> DailySpending | None:
     return call(
-        service, aresolve(service._core.service.context.ledger.get(DailySpending, DailySpending.of(WS, day).id))
+        service, aresolve(service._parts.service.context.ledger.get(DailySpending, DailySpending.of(WS, day).id))
     )

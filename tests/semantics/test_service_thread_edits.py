@@ -154,7 +154,7 @@ async def test_an_answer_that_was_accepted_is_not_thrown_away(place: Places) -> 
         (wait,) = (await service.waits(WS)).items
         now = service.clock.now()
         await service.context.write([Insert(answer_to(wait, "yes", now))])  # and nobody has woken the run yet
-        with pytest.raises(RequestConflict, match="has been answered"):
+        with pytest.raises(RequestConflict, match="was answered"):
             await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
         await service.context.write(wake_changes(run.id, now))
         assert await completed(service, run) == {"log": ["first", "yes"]}

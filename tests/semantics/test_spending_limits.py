@@ -52,7 +52,7 @@ def test_spending_of_runs_is_counted_by_day_with_and_without_limits(place: dict[
         service.start("think")
         found = [spent(service), spent(service, day=TOMORROW)]
         assert [(one.requests, one.tokens, one.cost) for one in found if one] == [(4, 40, 1.0), (2, 20, 0.5)]
-        report = call(service, service._core.service.spending(WS))
+        report = call(service, service._parts.service.spending(WS))
         assert (report.spent, report.limits, report.reached) == (found[1], None, None)
 
 
@@ -122,7 +122,7 @@ def test_no_run_starts_when_the_day_is_used_up(limits: SpendingLimits, limit: st
 def test_other_workspaces_are_not_concerned_and_may_have_limits_of_their_own() -> None:
     limits = {"sales": SpendingLimits(requests_per_day=3), "*": SpendingLimits(requests_per_day=1)}
     with TestService({"think": of_calls(thinking(), 1)}, start=NOON, spending_limits=limits) as service:
-        inner = service._core.service
+        inner = service._parts.service
         made = [
             call(service, create_workspace(inner.context.ledger, NewWorkspace(slug=slug), NOON)).id
             for slug in ("sales", "support")
@@ -159,7 +159,7 @@ def test_a_failed_run_is_not_retried_when_the_day_is_used_up() -> None:
 def test_a_schedule_leaves_out_what_is_refused_and_continues_the_next_day(caplog: pytest.LogCaptureFixture) -> None:
     limits = SpendingLimits(requests_per_day=2)
     with TestService({"think": of_calls(thinking(), 1)}, start=NOON, spending_limits=limits) as service:
-        ledger = service._core.service.context.ledger
+        ledger = service._parts.service.context.ledger
         wanted = NewSchedule(name="hourly", graph="think", cron="0 * * * *")
         call(service, add_schedule(ledger, WS, wanted, NOON))
         with caplog.at_level(logging.WARNING, "statewright.service"):
@@ -178,7 +178,7 @@ def test_an_event_that_would_start_a_run_is_refused_as_a_whole() -> None:
     with TestService(graphs, start=NOON, spending_limits=SpendingLimits(requests_per_day=1)) as service:
         call(
             service,
-            add_trigger(service._core.service.context.ledger, WS, NewTrigger(event="paid", graph="think"), NOON),
+            add_trigger(service._parts.service.context.ledger, WS, NewTrigger(event="paid", graph="think"), NOON),
         )
         waiting = service.start("hears")
         service.start("think")

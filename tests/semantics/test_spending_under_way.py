@@ -88,7 +88,7 @@ def test_runs_side_by_side_stop_together(place: dict[str, Any]) -> None:
     model = Meeting()
     limits = SpendingLimits(requests_per_day=4)
     with TestService({"think": of_calls(model, 10)}, **place, spending_limits=limits) as service:
-        inner = service._core.service
+        inner = service._parts.service
 
         async def start_both() -> list[Run]:
             wanted = [StartRun(graph="think"), StartRun(graph="think")]
@@ -183,7 +183,7 @@ def test_a_run_stops_in_each_durability(tmp_path: Path, durability: str) -> None
             service.advance(timedelta(days=1))
         run = service.run(run)
         assert (run.status, len(model.requests), len(run.output["log"])) == (RunStatus.COMPLETED, 20, 20)
-        days = call(service, aresolve(service._core.service.context.ledger.find(DailySpending)))
+        days = call(service, aresolve(service._parts.service.context.ledger.find(DailySpending)))
         assert sum(one.requests for one in days) == 20
         assert durability == "async" or [one.requests for one in days if one.requests] == [2] * 10
 

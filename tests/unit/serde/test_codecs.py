@@ -37,7 +37,7 @@ from statewright.errors import (
 )
 from statewright.graph.command import ToParent
 from statewright.graph.context import NodeError
-from statewright.graph.mapping import Place
+from statewright.graph.mapping import Indexed
 from statewright.graph.policy import TimeoutPolicy
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolCall, ToolResult
 from statewright.models import Usage
@@ -84,7 +84,7 @@ TAGS = {
     49: "statewright.channels.delta.Merged",
     50: "statewright.graph.command.Send",
     51: "statewright.graph.context.NodeError",
-    52: "statewright.graph.mapping.Place",
+    52: "statewright.graph.mapping.Indexed",
     53: "statewright.workflow.states.engine.visit.Visit",
     54: "statewright.workflow.states.engine.visit.ItemRef",
     55: "statewright.workflow.states.engine.visit.Effects",
@@ -217,7 +217,7 @@ VALUES: list[tuple[int, Any]] = [
     (50, Send("node", NO_ARG, gather=True)),
     (50, Send("node", 1, timeout=2.5)),
     (50, Send("node", 1, timeout=TimeoutPolicy(run_timeout=3, idle_timeout=1, refresh_on="heartbeat"))),
-    (52, Place(3, ("a", 1))),
+    (52, Indexed(3, ("a", 1))),
     (53, Visit("1.0", "plan", "text")),
     (
         53,

@@ -79,10 +79,10 @@ class KeepsForEver(InMemoryCache):
 
 class KeepsTheFirstEnd(InMemoryCache):
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> None:
-        _, until = self._kept.get(key, (None, None))
+        _, until = self._results.get(key, (None, None))
         super().put(key, value, ttl=ttl)
         if until is not None:
-            self._kept[key] = (value, until)
+            self._results[key] = (value, until)
 
 
 class ForgetsNothing(InMemoryCache):

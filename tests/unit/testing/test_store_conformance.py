@@ -150,10 +150,10 @@ class PutsOffUpdates(InMemoryStore):
     """An item that is put again stays where it was in the order of updates."""
 
     def put(self, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
-        place = list(self._kept)
+        place = list(self._entries)
         super().put(namespace, key, value, **options)
-        kept = {one: self._kept[one] for one in place if one in self._kept}
-        self._kept = {**kept, **self._kept}
+        kept = {one: self._entries[one] for one in place if one in self._entries}
+        self._entries = {**kept, **self._entries}
 
 
 class FindsWhatOnlyBeginsAlike(InMemoryStore):
@@ -191,7 +191,7 @@ class TakesAnyOperator(InMemoryStore):
 class SharesInSearches(InMemoryStore):
     def search(self, prefix: Namespace, **options: Any) -> list[SearchItem]:
         found = super().search(prefix, **options)
-        return [replace(item, value=self._kept[item.namespace, item.key].item.value) for item in found]
+        return [replace(item, value=self._entries[item.namespace, item.key].item.value) for item in found]
 
 
 class KeepsWhatItRefuses(InMemoryStore):

@@ -75,7 +75,7 @@ class KnowsItsOwnScope(InMemorySaver):
 
 class ListsEmptyOnes(InMemorySaver):
     def workspaces(self) -> list[str]:
-        return sorted(self._spaces)
+        return sorted(self._workspaces)
 
 
 class TakesAnyName(InMemorySaver):

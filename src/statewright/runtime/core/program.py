@@ -123,7 +123,8 @@ class NodeProgram:
         self.node: Node | None = None
         self.reach_as = name
         """The node of the graph whose outgoing edges it has; an error handler has those of its node."""
-        self.call: Any = action
+        sync_form = getattr(action, "plainly", None)  # of an action that has a form for each driver, such as ToolNode
+        self.call: Any = sync_form or action
         self.acall: Any = action if is_coroutine_function(action) else None
         """Calls the node if it must be awaited."""
         self.read = read
@@ -142,9 +143,9 @@ class NodeProgram:
         """The parameters that receive services, with the names of these; None if there are none."""
         self.state_only = self.takes_state and self.injected is None
         """True if it is called with the state and nothing else."""
-        self.sync_lane: Lane = "thread" if self.acall is None else "loop"
+        self.sync_lane: Lane = "thread" if self.acall is None or sync_form is not None else "loop"
         """The executor under the sync driver."""
-        self.async_lane: Lane = self.sync_lane
+        self.async_lane: Lane = "thread" if self.acall is None else "loop"
         self.beside_lane: Lane = self.sync_lane
         """The executor under the sync driver if several tasks run concurrently."""
         self.guards: Guards | None = None
