@@ -141,7 +141,9 @@ def main() -> int:
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     report_path = Path(sys.argv[2] if len(sys.argv) > 2 else "out/audit.md")
     if not root.exists():
-        print(f"There is no file or folder {str(root)!r}. Choose another one: make demo path=FOLDER", file=sys.stderr)
+        print(
+            f"File or folder {str(root)!r} does not exist. Choose another one: make demo path=FOLDER", file=sys.stderr
+        )
         return 2
     started = time.perf_counter()
     state = show_progress(build(), Order(root=str(root), report=str(report_path)))

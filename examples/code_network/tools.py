@@ -27,7 +27,7 @@ def read_file(path: str, repo: Repo) -> str:
     """Read a file of the project."""
     file = inside(repo, path)
     if not file.is_file():
-        raise ModelRetry(f"There is no file {path!r}. Files: {', '.join(files_of(Path(repo)))}.")
+        raise ModelRetry(f"File {path!r} does not exist. Files: {', '.join(files_of(Path(repo)))}.")
     return file.read_text(encoding="utf-8")
 
 

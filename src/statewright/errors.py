@@ -36,7 +36,7 @@
     │   ├── LeaseLost                another run has taken over the thread
     │   ├── JournalConflict          a step is recorded already
     │   ├── NamespaceBusy            two live calls of a subgraph share one memory
-    │   ├── CheckpointNotFound       no such thread, branch or checkpoint
+    │   ├── CheckpointNotFound       the thread, branch or checkpoint does not exist
     │   ├── SerdeError               a value that cannot be stored, or cannot be read; .key_path
     │   ├── StoredError              a saved exception whose class is not known here
     │   ├── StorageUnavailable       the database cannot be reached or written to now
@@ -51,7 +51,7 @@
     ├── ModelError                   a model call produced no usable answer
     │   ├── ModelUnavailable         the provider is unreachable, or refuses for now
     │   ├── ModelAnswerInvalid       the answer does not have the requested form
-    │   └── MissingApiKey            no API key for a model, or for a service that a tool uses
+    │   └── MissingApiKey            the API key of a model, or of a service used by a tool, is not set
     ├── ToolError                    a tool is missing, was called with invalid arguments, or failed
     ├── ServiceError                 the service rejected a request; .status, .api_code and .details
     │   ├── InvalidRequest           the request is incomplete or malformed
@@ -739,7 +739,7 @@ class ModelAnswerInvalid(ModelError):
 
 
 class MissingApiKey(ModelError):
-    """No API key for a model, or for a service that a tool uses."""
+    """The API key of a model, or of a service used by a tool, is not set."""
 
 
 class ToolError(StatewrightError):

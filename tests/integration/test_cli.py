@@ -95,7 +95,7 @@ def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("run", "missing.py"), "There is no file 'missing.py'"),
+        (("run", "missing.py"), "File 'missing.py' does not exist"),
         (("run", "notes.txt"), "is not a Python file"),
         (("run", "broken.py"), "cannot be imported: SyntaxError"),
         (("run", "empty.py"), "holds no graph"),
@@ -105,8 +105,8 @@ def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
         (("run", "flow.py", "--input", "5"), "The input is 5 of type int"),
         (("run", "flow.py", "--input", "n=many"), "Field 'n'"),
         (("run", "flow.py", "--input", "n=1", "--recursion-limit", "0"), "recursion_limit is 0"),
-        (("run", "flow.py:wrong"), "there is no node 'bb'"),
-        (("check", "flow.py:wrong"), "there is no node 'bb'"),
+        (("run", "flow.py:wrong"), "node 'bb' does not exist"),
+        (("check", "flow.py:wrong"), "node 'bb' does not exist"),
         (("draw", "flow.py", "--output", "no/such/folder.svg"), "cannot be written"),
     ],
 )

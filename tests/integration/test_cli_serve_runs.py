@@ -308,13 +308,13 @@ def test_the_logs_of_steps_are_shown(statewright: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("show", "run_x"), "There is no run 'run_x' in this workspace."),
+        (("show", "run_x"), "Run 'run_x' does not exist in this workspace."),
         (("start", "dubling"), "Did you mean 'doubling'?"),
         (("start",), "Give the name of a graph"),
         (("start", "doubling", "--definition", "def_1"), "Give the name of a graph"),
         (("approve", "x", "--reject", "--edit", "1"), "Give only one of --reject"),
-        (("approve", "run_x", "--edit", "@none"), "There is no run"),
-        (("resume", "run_x"), "There is no run"),
+        (("approve", "run_x", "--edit", "@none"), "Run 'run_x' does not exist"),
+        (("resume", "run_x"), "Run 'run_x' does not exist"),
     ],
 )
 def test_wrong_use_of_runs_exits_with_2_and_prints_one_sentence(

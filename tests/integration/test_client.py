@@ -235,7 +235,7 @@ def test_an_error_names_the_url_of_a_service_that_does_not_run() -> None:
 
 
 def test_errors_are_those_of_the_service(client: Client, address: str) -> None:
-    with pytest.raises(NotFound, match="There is no run 'nope'"):
+    with pytest.raises(NotFound, match="Run 'nope' does not exist"):
         client.runs.get("nope")
     with Client(address) as stranger, pytest.raises(Unauthorized):
         stranger.runs.list()

@@ -182,8 +182,8 @@ def test_handlers_of_tasks_are_tools_too(driver: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (ToolCall("1", "wether", {}), "There is no tool 'wether'. Did you mean 'weather'?"),
-        (ToolCall("1", "weather", {"town": "Rome"}), "there is no argument 'town'"),
+        (ToolCall("1", "wether", {}), "Tool 'wether' does not exist. Did you mean 'weather'?"),
+        (ToolCall("1", "weather", {"town": "Rome"}), "argument 'town' does not exist"),
     ],
 )
 def test_a_wrong_call_is_reported_to_the_model(driver: Any, call: ToolCall, said: str) -> None:
@@ -338,10 +338,10 @@ def test_everything_that_is_missing_is_reported_before_anything_runs() -> None:
         compile_steps(json.dumps(document), handlers={"enrich": lambda ctx: None}, tools=[weather])
     found = [str(problem).partition(" Checks:")[0] for problem in refused.value.problems]
     assert found == [
-        "In 'steps[0].handler': There is no handler 'enrch'. Did you mean 'enrich'? Handlers: enrich.",
+        "In 'steps[0].handler': Handler 'enrch' does not exist. Did you mean 'enrich'? Handlers: enrich.",
         "In 'steps[1].handler': Handlers may not come from module 'os'. Allowed modules: none. Handlers: enrich.",
-        "In 'steps[2].tools[0].name': There is no tool 'wether'. Did you mean 'weather'? "
+        "In 'steps[2].tools[0].name': Tool 'wether' does not exist. Did you mean 'weather'? "
         "Tools and handlers: enrich, weather.",
         "In 'steps[2].model': The model 'm' is unknown. Register it, or name its provider: provider:model.",
-        "In 'steps[2].guardrails.postChecks[0]': There is no check 'content_safty'. Did you mean 'content_safety'?",
+        "In 'steps[2].guardrails.postChecks[0]': Check 'content_safty' does not exist. Did you mean 'content_safety'?",
     ]

@@ -208,8 +208,8 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (QuestionMismatch("a", "kind", "'Ship?'", "a timer"), ["'a'", "(kind)", "'Ship?'", "a timer", "not used", "key="]),
     (NodeCancelledError("a", asyncio.CancelledError()), ["'a'", "although it was not cancelled", "Catch it there"]),
     (
-        InvalidResume("There is no question 'x'.", open_ids=["1", "2"]),
-        ["There is no question 'x'.", "Open questions: 1, 2."],
+        InvalidResume("Question 'x' does not exist.", open_ids=["1", "2"]),
+        ["Question 'x' does not exist.", "Open questions: 1, 2."],
     ),
     (InvalidResume("Nothing is asked."), ["Open questions: none."]),
     (SerdeError("values.x[2]", "its type is not known"), ["values.x[2]", "its type is not known"]),
@@ -218,8 +218,8 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (NewerFormat("/x.db", 3, 1), ["/x.db", "format 3", "up to 1", "Use the version"]),
     (StoredError("app.Oops", "It went wrong."), ["It went wrong."]),
     (
-        GraphVersionMismatch("t", "g", ["There is no node 'a'."], found="1", version="2"),
-        ["'t'", "version 1", "'g'", "version 2", "(1) There is no node 'a'.", "aliases=", "from_version='1'"],
+        GraphVersionMismatch("t", "g", ["Node 'a' does not exist."], found="1", version="2"),
+        ["'t'", "version 1", "'g'", "version 2", "(1) Node 'a' does not exist.", "aliases=", "from_version='1'"],
     ),
     (
         UnansweredInterrupts("t", [("1", "how many?"), ("2", None)]),
@@ -260,7 +260,7 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (InvalidRequest("page 0 cannot be: give a page from 1."), ["page 0", "give"]),
     (Unauthorized("The key is not known. Send a valid one."), ["key", "Send"]),
     (Forbidden("The key may not do this. Use another."), ["key", "Use"]),
-    (NotFound("There is no run 'x'."), ["'x'"]),
+    (NotFound("Run 'x' does not exist."), ["'x'"]),
     (RequestConflict("The thread is busy. Wait."), ["busy", "Wait"]),
     (SignalMismatch("The run does not wait for 'x'. It waits for: y."), ["'x'", "y"]),
     (PayloadTooLarge("The input has 5 bytes, and 4 are taken at most."), ["5", "4"]),

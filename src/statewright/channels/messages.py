@@ -206,7 +206,8 @@ def _blank(new: list[Message], index: dict[str, int], removed_id: str) -> None:
     position = index.pop(removed_id, None)
     if position is None:
         raise InvalidUpdateError(
-            f"There is no message {removed_id!r} to remove. " + suggestion(removed_id, index, noun="Messages")
+            f"Message {removed_id!r}, which is to be removed, does not exist. "
+            + suggestion(removed_id, index, noun="Messages")
         )
     new[position] = MISSING
 

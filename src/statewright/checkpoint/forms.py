@@ -1,7 +1,7 @@
 """Checkpoints and results as lists, numbers and text: the plain data that savers outside memory store.
 
 Ids that can be derived from the checkpoint are omitted, and so are empty parts at the end, because a thread of many
-small supersteps consists mostly of this data. `plain_x` converts a value to plain data, `made_x` reverses it.
+small supersteps consists mostly of this data. `plain_x` converts a value to plain data, `restore_x` reverses it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from statewright.errors import DamagedDatabase
 from statewright.events import DurableKind, Log
 from statewright.events import Entry as LogEntry
 from statewright.ids import InterruptId, TaskId, short_id, whole_id
-from statewright.serde.annotations import made_annotation, plain_annotation
+from statewright.serde.annotations import plain_annotation, restore_annotation
 from statewright.serde.serde import Serde
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,7 +90,7 @@ def plain_control(commit: Commit) -> list[Any]:
     return [*plain, optional] if optional else plain
 
 
-def made_control(plain: Sequence[Any], key: str) -> Control:
+def restore_control(plain: Sequence[Any], key: str) -> Control:
     """Reverse `plain_control`. `key` is the key of the checkpoint in hexadecimal digits, and its id by default."""
     created_at, step, source, nodes, frontier = plain[:5]
     optional: dict[str, Any] = plain[5] if len(plain) > 5 else {}
@@ -101,8 +101,8 @@ def made_control(plain: Sequence[Any], key: str) -> Control:
         step=step,
         source=SOURCES[source],
         metadata={"nodes": nodes, **optional.get("metadata", {})},
-        frontier=tuple(made_task(task, checkpoint_id, index) for index, task in enumerate(frontier)),
-        held=tuple(_made_held(held, checkpoint_id) for held in optional.get("held", ())),
+        frontier=tuple(restore_task(task, checkpoint_id, index) for index, task in enumerate(frontier)),
+        held=tuple(_restore_deferred_task(held, checkpoint_id) for held in optional.get("held", ())),
         joins=joins or NO_JOINS,
         graph_version=optional.get("version"),
         id=checkpoint_id,
@@ -139,7 +139,7 @@ def plain_task(task: Task, checkpoint_id: str, index: int) -> Any:
     return plain
 
 
-def made_task(plain: Any, checkpoint_id: str, index: int) -> Task:
+def restore_task(plain: Any, checkpoint_id: str, index: int) -> Task:
     """Reverse `plain_task`."""
     if isinstance(plain, str):
         return Task(plain, NO_ARG, checkpoint_id, index)
@@ -156,8 +156,8 @@ def _plain_held(held: DeferredTask, checkpoint_id: str) -> list[Any]:
     return [plain_task(held.task, checkpoint_id, -1), held.gather, held.sender]
 
 
-def _made_held(plain: Sequence[Any], checkpoint_id: str) -> DeferredTask:
-    return DeferredTask(made_task(plain[0], checkpoint_id, -1), gather=plain[1], sender=plain[2])
+def _restore_deferred_task(plain: Sequence[Any], checkpoint_id: str) -> DeferredTask:
+    return DeferredTask(restore_task(plain[0], checkpoint_id, -1), gather=plain[1], sender=plain[2])
 
 
 def plain_result(result: TaskResult) -> list[Any]:
@@ -167,7 +167,7 @@ def plain_result(result: TaskResult) -> list[Any]:
     return [plain, list(result.targets), result.goto]
 
 
-def made_result(plain: Sequence[Any], task: Task) -> TaskResult:
+def restore_result(plain: Sequence[Any], task: Task) -> TaskResult:
     """Reverse `plain_result`."""
     writes, targets, goto = plain
     if not isinstance(writes, dict):
@@ -209,7 +209,7 @@ def journal_text(key: JournalKey) -> str:
     return f"{task}{_SEPARATOR}{ordinal}{_SEPARATOR}{name}"
 
 
-def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serde) -> Pending:
+def restore_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serde) -> Pending:
     """Reverse `plain_pending`. Raises DamagedDatabase for a result of a task that is not due."""
     pending = Pending()
     order = {task.id: index for index, task in enumerate(frontier)} if len(entries) > 1 else {}
@@ -220,10 +220,10 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
         if kind == COMPLETED:
             if task not in tasks:
                 raise DamagedDatabase(f"there is a result of the task {key}, which is not due")
-            pending.completed[task] = made_result(plain, tasks[task])
+            pending.completed[task] = restore_result(plain, tasks[task])
         elif kind == INTERRUPTS:
             pending.interrupts[task] = tuple(
-                _made_interrupt(question, serde) for question in cast("list[list[Any]]", plain)
+                _restore_interrupt(question, serde) for question in cast("list[list[Any]]", plain)
             )
         elif kind == ANSWERS:
             pending.answers[InterruptId(key)] = plain
@@ -239,7 +239,7 @@ def made_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serd
         elif kind == SETTLED:
             task = TaskId(plain[0])
             settled = pending.settled.get(task, ())
-            pending.settled[task] = (*settled, _made_interrupt(plain[1], serde))
+            pending.settled[task] = (*settled, _restore_interrupt(plain[1], serde))
         else:
             pending.paused = True
     return pending
@@ -254,7 +254,7 @@ def _plain_interrupt(question: Interrupt, serde: Serde) -> list[Any]:
     return [*plain, question.key, question.schema_form, question.namespace]
 
 
-def _made_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
+def _restore_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
     # Questions without key, schema form and namespace end with their schema.
     parts: tuple[Any, ...] = (*plain, *(None, None, "")) if len(plain) == 6 else tuple(plain)
     interrupt_id, kind, value, event, due, schema, key, form, namespace = parts
@@ -262,7 +262,7 @@ def _made_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
         id=InterruptId(interrupt_id),
         value=value,
         kind=KINDS[cast(int, kind)],
-        schema=made_annotation(schema, serde.named),
+        schema=restore_annotation(schema, serde.named),
         event=event,
         due_at=instant_of(due) if due is not None else None,
         key=key,
@@ -306,15 +306,15 @@ def _plain_entry(kind: str, step: int, node: str | None, task: str | None, data:
     return [number, node, None if task is None else short_id(task), data, step - first_step]
 
 
-def made_log(plain: Sequence[Any], run_id: str) -> tuple[str, Log]:
+def restore_log(plain: Sequence[Any], run_id: str) -> tuple[str, Log]:
     """Reverse `plain_log` for a run: return the namespace and the addition."""
     _, at, namespace, step, *entries = plain
     return namespace, Log(
-        run_id, instant_of(at), tuple(_made_entry(entry, step) for entry in cast("list[list[Any]]", entries))
+        run_id, instant_of(at), tuple(_restore_entry(entry, step) for entry in cast("list[list[Any]]", entries))
     )
 
 
-def _made_entry(plain: Sequence[Any], first_step: int) -> LogEntry:
+def _restore_entry(plain: Sequence[Any], first_step: int) -> LogEntry:
     parts: tuple[Any, ...] = (*plain, None, None, None, None)
     number, node, task, data, steps_later = parts[:5]
     kind: DurableKind = EVENTS[number] if isinstance(number, int) else number

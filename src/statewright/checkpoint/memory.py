@@ -323,7 +323,7 @@ class InMemorySaver:
     def copy_thread(self, thread_id: str, to: str) -> None:
         with self._lock:
             if thread_id not in self._threads:
-                raise CheckpointNotFound(f"There is no thread {thread_id!r} to copy.")
+                raise CheckpointNotFound(f"Thread {thread_id!r} does not exist.")
             if to in self._threads:
                 raise CheckpointConflict(to, None, self._main_head(to))
             self._threads[to] = self._threads[thread_id].copy(to)

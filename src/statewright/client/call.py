@@ -41,7 +41,7 @@ class Call(Generic[T]):
     method: Method
     path: str
     read: Callable[[Any], T]
-    """Parses the decoded JSON of an answer, including the envelope; called with None if there is no content."""
+    """Parses the decoded JSON of an answer, including the envelope; called with None for an empty body."""
     params: Parameters = ()
     body: bytes | None = None
     repeatable: bool = False

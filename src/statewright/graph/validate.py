@@ -4,7 +4,7 @@ A problem is *fatal* if a part cannot work at all, e.g. a node whose parameters 
 concerns the connections of parts, e.g. an edge to an unknown node; `strict=False` turns these into warnings, because
 programs written for less strict libraries contain some. Each check is a generator of sentences over the frozen graph,
 so checks are independent, and they are reported in the order in which they run. Unreachable nodes are an exception:
-they usually follow from a misspelt name, so they are reported only if there is no other problem of shape.
+they usually follow from a misspelt name, so they are reported only if the structure has no other problem.
 
 A check must not reject a graph that could work. The targets of a Command are unknown without a hint or `destinations`,
 so a node without declared targets may lead anywhere (`_successors`).
@@ -219,14 +219,14 @@ def _edge_problems(graph: Graph) -> Iterator[str]:
         if start == END:
             yield f"{edge}: nothing can follow END."
         elif start not in graph.nodes and start != START:
-            yield f"{edge}: there is no node {start!r}. {_hint(start, graph.nodes)}"
+            yield f"{edge}: node {start!r} does not exist. {_hint(start, graph.nodes)}"
         if edge in checked:
             continue
         checked.add(edge)
         if end == START:
             yield f"{edge}: START cannot be entered again. Lead the edge to the node after START."
         elif end not in graph.nodes and end != END:
-            yield f"{edge}: there is no node {end!r}. {_hint(end, graph.nodes)}"
+            yield f"{edge}: node {end!r} does not exist. {_hint(end, graph.nodes)}"
 
 
 def _branch_problems(graph: Graph) -> Iterator[str]:

@@ -132,7 +132,7 @@ def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
         if item.type == "remove":
             if index is None:
                 hint = suggestion(str(item.id), cast("dict[str, int]", index_by_id), noun="Messages")
-                raise InvalidUpdateError(f"There is no message {item.id!r} to remove. {hint}")
+                raise InvalidUpdateError(f"Message {item.id!r}, which is to be removed, does not exist. {hint}")
             removed.add(item.id)
         elif index is not None:
             removed.discard(item.id)  # removed and written again: it keeps its position

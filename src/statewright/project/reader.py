@@ -79,5 +79,7 @@ class Reader:
         if "\0" in name:
             self.add_problem(keys, "It is not a valid path.")
         elif not exists(path):
-            self.add_warning(keys, f"There is no {noun} {name!r}.", "Its path is relative to this file.")
+            self.add_warning(
+                keys, f"{noun.capitalize()} {name!r} does not exist.", "Its path is relative to this file."
+            )
         return path

@@ -45,7 +45,7 @@ def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
     return ["class", name] if name is not None else ["unknown", repr(annotation)]
 
 
-def made_annotation(plain: Any, named: Named) -> Any:
+def restore_annotation(plain: Any, named: Named) -> Any:
     """Reverse `plain_annotation`; UNKNOWN for an unregistered name in it."""
     if plain is None:
         return None
@@ -61,7 +61,7 @@ def made_annotation(plain: Any, named: Named) -> Any:
     if kind == "unknown":
         return UNKNOWN
     origin: Any = Union if kind == "union" else _SIMPLE[parts.pop(0)]
-    args = tuple(Ellipsis if part == "..." else made_annotation(part, named) for part in parts)
+    args = tuple(Ellipsis if part == "..." else restore_annotation(part, named) for part in parts)
     return UNKNOWN if any(arg is UNKNOWN for arg in args) else origin[args]
 
 

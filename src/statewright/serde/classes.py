@@ -17,29 +17,29 @@ from statewright.serde.codecs import type_name
 
 Plain = Callable[[Any], Any]
 """Converts a value to plain data."""
-Made = Callable[[Any], Any]
+Decoder = Callable[[Any], Any]
 """Converts plain data back to a value."""
 Upgrade = Callable[[dict[str, Any]], Mapping[str, Any]]
 """Converts the stored fields of a value to those of the current class."""
 
 
-def conversions_of(kind: Any, upgrade: Upgrade | None) -> tuple[Plain, Made]:
+def conversions_of(kind: Any, upgrade: Upgrade | None) -> tuple[Plain, Decoder]:
     """Return the conversions of a user-defined class to plain data and back. Raises SerdeError if it has none."""
     if issubclass(kind, Flag):
         return (lambda value: value.value), kind  # a combination of flags has no name
     if issubclass(kind, Enum):
         return (lambda value: value.name), _member_of(kind)
     if dataclasses.is_dataclass(kind):
-        return _plain_dataclass(kind), _made_dataclass(kind, upgrade)
+        return _plain_dataclass(kind), _dataclass_decoder(kind, upgrade)
     if hasattr(kind, "model_fields"):
-        return plain_pydantic, _made_pydantic(kind, upgrade)
+        return plain_pydantic, _pydantic_decoder(kind, upgrade)
     if hasattr(kind, "_fields") and issubclass(kind, tuple):
-        return (lambda value: value._asdict()), _made_named_tuple(kind, upgrade)
+        return (lambda value: value._asdict()), _named_tuple_decoder(kind, upgrade)
     reason = "it is not a dataclass, pydantic model, Enum or NamedTuple. Register it with encode= and decode="
     raise SerdeError(type_name(cast(type, kind)), reason)
 
 
-def _member_of(kind: type[Enum]) -> Made:
+def _member_of(kind: type[Enum]) -> Decoder:
     def made(name: str) -> Any:
         try:
             return kind[name]
@@ -59,7 +59,7 @@ def _plain_dataclass(kind: Any) -> Plain:
     return plain
 
 
-def _made_dataclass(kind: Any, upgrade: Upgrade | None) -> Made:
+def _dataclass_decoder(kind: Any, upgrade: Upgrade | None) -> Decoder:
     """Return a function that rebuilds values without `__init__`, which was called when they were first created."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
 
@@ -111,7 +111,7 @@ def plain_pydantic(value: Any) -> list[Any]:
     return [*parts, extra, private] if private else [*parts, extra] if extra else parts
 
 
-def _made_pydantic(kind: Any, upgrade: Upgrade | None) -> Made:
+def _pydantic_decoder(kind: Any, upgrade: Upgrade | None) -> Decoder:
     """Return a function that rebuilds values without validators, unless the model has other fields by now."""
 
     def made(parts: list[Any]) -> Any:
@@ -161,7 +161,7 @@ def _private(kind: Any, stored: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not PydanticUndefined}
 
 
-def _made_named_tuple(kind: Any, upgrade: Upgrade | None) -> Made:
+def _named_tuple_decoder(kind: Any, upgrade: Upgrade | None) -> Decoder:
     def made(stored: dict[str, Any]) -> Any:
         values = _upgraded(stored, kind._fields, upgrade)
         _check_fields(kind, values, kind._fields)

@@ -103,7 +103,7 @@ def _zone(zone: tzinfo | None) -> Any:
     return seconds if is_default_name else [seconds, offset_name]
 
 
-def _made_zone(stored: Any) -> tzinfo | None:
+def _restore_zone(stored: Any) -> tzinfo | None:
     if isinstance(stored, str):
         from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -121,14 +121,14 @@ stored_as(
     5,
     datetime,
     lambda value: [value.replace(tzinfo=None, fold=0).isoformat(), _zone(value.tzinfo), value.fold],
-    lambda parts: datetime.fromisoformat(parts[0]).replace(tzinfo=_made_zone(parts[1]), fold=parts[2]),
+    lambda parts: datetime.fromisoformat(parts[0]).replace(tzinfo=_restore_zone(parts[1]), fold=parts[2]),
 )
 stored_as(6, date, date.isoformat, date.fromisoformat)
 stored_as(
     7,
     time,
     lambda value: [value.replace(tzinfo=None, fold=0).isoformat(), _zone(value.tzinfo), value.fold],
-    lambda parts: time.fromisoformat(parts[0]).replace(tzinfo=_made_zone(parts[1]), fold=parts[2]),
+    lambda parts: time.fromisoformat(parts[0]).replace(tzinfo=_restore_zone(parts[1]), fold=parts[2]),
 )
 stored_as(8, timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda parts: timedelta(*parts))
 
@@ -187,33 +187,33 @@ def _plain_array(array: Any) -> Any:
 
 def _plain_dtype(dtype: Any) -> Any:
     stored = dtype.str if dtype.names is None else [list(field) for field in dtype.descr]
-    if _made_dtype(stored) != dtype:
+    if _restore_dtype(stored) != dtype:
         raise ValueError(f"{dtype!r} has gaps between its fields. Use numpy.lib.recfunctions.repack_fields")
     return stored
 
 
-def _made_dtype(stored: Any) -> Any:
+def _restore_dtype(stored: Any) -> Any:
     numpy = importlib.import_module("numpy")
     return numpy.dtype(stored if isinstance(stored, str) else [tuple(field) for field in stored])
 
 
-def _made_array(parts: Sequence[Any]) -> Any:
+def _restore_array(parts: Sequence[Any]) -> Any:
     numpy = importlib.import_module("numpy")
-    return numpy.frombuffer(bytearray(memoryview(parts[2])), dtype=_made_dtype(parts[0])).reshape(parts[1])
+    return numpy.frombuffer(bytearray(memoryview(parts[2])), dtype=_restore_dtype(parts[0])).reshape(parts[1])
 
 
-stored_as(24, "numpy.ndarray", _plain_array, _made_array)
+stored_as(24, "numpy.ndarray", _plain_array, _restore_array)
 
 
 def _plain_scalar(value: Any) -> Any:
     return _plain_array(importlib.import_module("numpy").asarray(value))
 
 
-def _made_scalar(parts: Sequence[Any]) -> Any:
-    return _made_array(parts)[()]
+def _restore_scalar(parts: Sequence[Any]) -> Any:
+    return _restore_array(parts)[()]
 
 
-NUMPY_SCALAR = Codec(25, "numpy.generic", _plain_scalar, _made_scalar)
+NUMPY_SCALAR = Codec(25, "numpy.generic", _plain_scalar, _restore_scalar)
 BY_TAG[25] = NUMPY_SCALAR
 
 # -- exceptions, for logs and error handlers
@@ -233,7 +233,7 @@ def _is_simple(value: Any) -> bool:
     return value is None or type(value) in (str, bytes, bool, int, float)
 
 
-def _made_exception(parts: Sequence[Any]) -> BaseException:
+def _restore_exception(parts: Sequence[Any]) -> BaseException:
     """Return an exception of its class, if that belongs to Python or Statewright, or else a StoredError."""
     name, text, notes, *args = parts
     error = _rebuilt_exception(name, text, [*args, [text]]) or StoredError(name, text)
@@ -261,7 +261,7 @@ def _rebuilt_exception(name: str, text: str, candidates: Sequence[Sequence[Any]]
     return None
 
 
-EXCEPTION = Codec(26, "builtins.BaseException", _plain_exception, _made_exception)
+EXCEPTION = Codec(26, "builtins.BaseException", _plain_exception, _restore_exception)
 BY_TAG[26] = EXCEPTION
 
 
@@ -281,7 +281,7 @@ def _plain_message(message: Message) -> Any:
     )
 
 
-def _made_message(parts: list[Any]) -> Message:
+def _restore_message(parts: list[Any]) -> Message:
     if len(parts) == 3:  # nearly always
         content, role, message_id = parts
         return Message(content, ROLES[role] if type(role) is int else role, whole_id(message_id))
@@ -293,7 +293,7 @@ def _made_message(parts: list[Any]) -> Message:
     return Message(content, cast(str, role if type(role) is str else ROLES[role]), *optional)
 
 
-stored_as(40, Message, _plain_message, _made_message)
+stored_as(40, Message, _plain_message, _restore_message)
 stored_as(
     41,
     ToolCall,

@@ -54,7 +54,7 @@ def _default(field: Any) -> Any:
 def _made(parts: Sequence[Any]) -> Any:
     name, set_fields, *optional = parts
     if name not in _CLASSES:
-        raise ValueError(f"there is no message class {name!r}")
+        raise ValueError(f"message class {name!r} does not exist")
     changed: dict[str, Any] = optional[0] if optional else {}
     kind = getattr(importlib.import_module("langchain_core.messages"), name)
     return kind.model_construct(_fields_set=set(set_fields), **{**set_fields, **changed})

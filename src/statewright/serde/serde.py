@@ -21,7 +21,7 @@ import ormsgpack
 
 from statewright.errors import DamagedDatabase, SerdeError, StatewrightError, StorageError, suggestion
 from statewright.ids import is_unicode
-from statewright.serde.classes import Made, Plain, Upgrade, conversions_of, plain_pydantic
+from statewright.serde.classes import Decoder, Plain, Upgrade, conversions_of, plain_pydantic
 from statewright.serde.codecs import BY_TAG, CODECS, EXCEPTION, NUMPY_SCALAR, Codec, codec_of, type_name
 
 OBJECT = 1
@@ -50,7 +50,7 @@ class _Registered:
 
     __slots__ = ("made", "name", "plain", "type")
 
-    def __init__(self, kind: type, name: str, plain: Plain, made: Made) -> None:
+    def __init__(self, kind: type, name: str, plain: Plain, made: Decoder) -> None:
         self.type = kind
         self.name = name
         self.plain = plain
@@ -82,7 +82,7 @@ class Serde:
         former_names: Sequence[str] = (),
         upgrade: Upgrade | None = None,
         encode: Plain | None = None,
-        decode: Made | None = None,
+        decode: Decoder | None = None,
     ) -> None:
         """Permit values of a class to be stored under a name, by default its module and name.
 

@@ -223,11 +223,11 @@ def test_a_tool_is_found_by_either_name_and_nothing_is_guessed() -> None:
         assert (await tools.tool("e-add")).remote_name == "add"
         assert (await tools.tool("add")).name == "e-add"
         assert (await tools.tool("echo", server="w")).name == "w-echo"
-        with pytest.raises(ToolError, match=r"There is no tool 'ad' of MCP server 'e'. Did you mean 'add'"):
+        with pytest.raises(ToolError, match=r"MCP server 'e' does not have a tool 'ad'. Did you mean 'add'"):
             await tools.tool("ad", server="e")
         with pytest.raises(ToolError, match=r"Several MCP servers have a tool 'grow'. Say which: e-grow, w-grow"):
             await tools.tool("grow")
-        with pytest.raises(ToolError, match=r"There is no MCP server 'x'. Servers: e, off, w"):
+        with pytest.raises(ToolError, match=r"MCP server 'x' does not exist. Servers: e, off, w"):
             await tools.tool("add", server="x")
         with pytest.raises(ToolError, match=r"MCP server 'off' .* is disabled"):
             await tools.tool("add", server="off")

@@ -1,4 +1,4 @@
-"""A store that is not there, and a value that is no mapping."""
+"""A missing store, and a value that is not a mapping."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def test_unknown_tools_and_odd_arguments_go_back_to_the_model(run: Runner) -> No
 def test_an_agent_without_tools_whose_model_wants_one(run: Runner) -> None:
     model = ScriptedModel([wants(1), "I see"])
     result = run(Agent("a", model=model, max_iter=2), "go")
-    assert result.tool_calls[0].text == "Error: There is no tool 'work'. Tools: none."
+    assert result.tool_calls[0].text == "Error: Tool 'work' does not exist. Tools: none."
     assert result.text == "I see"
 
 

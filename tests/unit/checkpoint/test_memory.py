@@ -330,7 +330,7 @@ def test_a_thread_that_exists_is_not_copied_over(saver: InMemorySaver) -> None:
 
 
 def test_what_is_not_there_cannot_be_copied(saver: InMemorySaver) -> None:
-    with pytest.raises(CheckpointNotFound, match="no thread 'nobody'"):
+    with pytest.raises(CheckpointNotFound, match="Thread 'nobody' does not exist"):
         saver.copy_thread("nobody", "copy")
     assert saver.load("copy") is None
 

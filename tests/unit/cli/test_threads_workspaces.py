@@ -70,14 +70,14 @@ def test_a_workspace_is_named_by_slug_or_id(acme: str, threads: Any, by: str) ->
 def test_the_workspace_of_a_missing_thread_is_suggested(acme: str, threads: Any) -> None:
     result = threads("show", "theirs")
     assert result.code != 0
-    assert f"There is no thread 'theirs' in workspace 'default'. There is one in {acme!r}" in result.err
+    assert f"Thread 'theirs' does not exist in workspace 'default'. There is one in {acme!r}" in result.err
     assert f"threads show theirs --workspace {acme}" in result.err
 
 
 def test_an_unknown_workspace_is_refused_with_a_suggestion(acme: str, threads: Any) -> None:
     result = threads("ls", "--workspace", "acne")
     assert result.code == 2
-    assert "There is no workspace 'acne'" in result.err
+    assert "Workspace 'acne' does not exist" in result.err
     assert "acme" in result.err
 
 

@@ -75,15 +75,15 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     # ends of edges
     "edge to an unknown node": (
         lambda: good().add_edge("publish", "reveiw"),
-        r"Edge 'publish' -> 'reveiw': there is no node 'reveiw'\. Did you mean 'review'\? Known: draft, publish, review\.",  # noqa: E501
+        r"Edge 'publish' -> 'reveiw': node 'reveiw' does not exist\. Did you mean 'review'\? Known: draft, publish, review\.",  # noqa: E501
     ),
     "edge from an unknown node": (
         lambda: good().add_edge("drat", "review"),
-        r"Edge 'drat' -> 'review': there is no node 'drat'\. Did you mean 'draft'\?",
+        r"Edge 'drat' -> 'review': node 'drat' does not exist\. Did you mean 'draft'\?",
     ),
     "edge to something without any likeness": (
         lambda: good().add_edge("draft", "zzz"),
-        r"there is no node 'zzz'\. Known: draft, publish, review\.",
+        r"node 'zzz' does not exist\. Known: draft, publish, review\.",
     ),
     "edge into START": (
         lambda: good().add_edge("publish", START),
@@ -97,11 +97,11 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     # join lists
     "join from an unknown node": (
         lambda: good().add_edge(["draft", "reviw"], "publish"),
-        r"Join edge \['draft', 'reviw'\] -> 'publish': there is no node 'reviw'\. Did you mean 'review'",
+        r"Join edge \['draft', 'reviw'\] -> 'publish': node 'reviw' does not exist\. Did you mean 'review'",
     ),
     "join to an unknown node": (
         lambda: good().add_edge(["draft", "review"], "pubish"),
-        r"Join edge \['draft', 'review'\] -> 'pubish': there is no node 'pubish'\. Did you mean 'publish'",
+        r"Join edge \['draft', 'review'\] -> 'pubish': node 'pubish' does not exist\. Did you mean 'publish'",
     ),
     "join of one": (
         lambda: good().add_edge(["draft"], "publish"),

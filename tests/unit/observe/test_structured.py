@@ -54,12 +54,12 @@ def test_an_error_has_the_code_of_the_api() -> None:
     stream = io.StringIO()
     with configure_logging(stream=stream):
         try:
-            raise NotFound("There is no run 'r'. token=abc")
+            raise NotFound("Run 'r' does not exist. token=abc")
         except NotFound:
             log.exception("A request failed")
     (event,) = events(stream)
     assert (event["error_code"], event["api_code"]) == ("SW-not-found", "NOT_FOUND")
-    assert event["error"] == "NotFound: There is no run 'r'. token=[redacted]"
+    assert event["error"] == "NotFound: Run 'r' does not exist. token=[redacted]"
     assert event["exception"].startswith("Traceback")
     assert "token=abc" not in stream.getvalue()
     assert "exc_info" not in event

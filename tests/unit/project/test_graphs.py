@@ -55,5 +55,5 @@ def test_what_is_wrong_is_told_with_its_line(folder: Path, text: str, said: str)
 
 def test_a_file_that_is_not_there_is_odd(folder: Path) -> None:
     assert warnings('[graphs]\na = "none.json"', folder) == [
-        "In 'graphs.a' (line 2, column 1): There is no file 'none.json'. Its path is relative to this file."
+        "In 'graphs.a' (line 2, column 1): File 'none.json' does not exist. Its path is relative to this file."
     ]

@@ -10,9 +10,9 @@ from tests.unit.project.conftest import problems, warnings
 def test_files_and_folders_that_are_not_there_are_warnings(folder: Path) -> None:
     text = '[workflows.a]\nfile = "no.yaml"\n[datasources.b]\nfolder = "no"\n[tools]\nroot = "no"'
     assert [one.split(": ", 1)[1] for one in warnings(text, folder)] == [
-        "There is no file 'no.yaml'. Its path is relative to this file.",
-        "There is no folder 'no'. Its path is relative to this file.",
-        "There is no folder 'no'. Its path is relative to this file.",
+        "File 'no.yaml' does not exist. Its path is relative to this file.",
+        "Folder 'no' does not exist. Its path is relative to this file.",
+        "Folder 'no' does not exist. Its path is relative to this file.",
     ]
 
 

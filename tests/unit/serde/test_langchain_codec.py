@@ -49,5 +49,5 @@ def test_what_cannot_be_stored_is_named_with_its_place() -> None:
 
 
 def test_stored_data_names_no_class_but_these() -> None:
-    with pytest.raises(ValueError, match="no message class 'BaseMessage'"):
+    with pytest.raises(ValueError, match="message class 'BaseMessage' does not exist"):
         CODEC.made(["BaseMessage", {}])

@@ -232,7 +232,7 @@ class McpTools:
                 f"Several MCP servers have a tool {name!r}. Say which: {', '.join(t.name for t in matches)}."
             )
         names = [candidate.remote_name if server else candidate.name for candidate in tools]
-        raise ToolError(f"There is no tool {name!r} of {of}. {suggestion(name, names, noun='Tools')}")
+        raise ToolError(f"{of} does not have a tool {name!r}. {suggestion(name, names, noun='Tools')}")
 
     def close(self) -> None:
         """Close unshared connections, and wait until their server programs have exited."""
@@ -262,7 +262,7 @@ class McpTools:
                 raise ToolError(f"{server.shown} is disabled. Set enabled to use its tools.")
         names = [server.name for server in self.servers]
         if name is not None and name not in names:
-            raise ToolError(f"There is no MCP server {name!r}. {suggestion(name, names, noun='Servers')}")
+            raise ToolError(f"MCP server {name!r} does not exist. {suggestion(name, names, noun='Servers')}")
 
     def _build_tools(self, listing: Listing) -> tuple[McpTool, ...]:
         allowed, problems = self._allowed_tools(listing)

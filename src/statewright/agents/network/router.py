@@ -97,7 +97,7 @@ def _describe_agent(agent: Agent) -> str:
 def _select_agent(name: str, reason: str = "", *, network: NetworkRun[Any]) -> str:
     names = [agent.name for agent in network.available_agents]
     if name not in names:
-        raise ToolError(f"There is no agent {name!r}. {suggestion(name, names, noun='Agents')}")
+        raise ToolError(f"Agent {name!r} does not exist. {suggestion(name, names, noun='Agents')}")
     return name
 
 

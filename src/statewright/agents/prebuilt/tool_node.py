@@ -158,7 +158,7 @@ def requested_calls(state: Any, messages_key: str = "messages") -> Sequence[Tool
     value: Any = cast("Mapping[str, Any]", state).get(messages_key) if isinstance(state, Mapping) else state
     messages = cast("list[Any]", value if isinstance(value, list) else getattr(value, messages_key, None) or [])
     if not messages:
-        raise InvalidUpdateError(f"There is no message under {messages_key!r} whose tools could be called.")
+        raise InvalidUpdateError(f"{messages_key!r} holds no message whose tools could be called.")
     last = as_message(messages[-1])
     return last.tool_calls if isinstance(last, Message) else ()
 

@@ -174,7 +174,7 @@ async def run_tool_call(
         raise WrongCall(f"The arguments of tool {call.name!r} are not a JSON object: {written!r}.")
     tool = tools.get(call.name)
     if tool is None:
-        raise WrongCall(f"There is no tool {call.name!r}. {suggestion(call.name, tools, noun='Tools')}")
+        raise WrongCall(f"Tool {call.name!r} does not exist. {suggestion(call.name, tools, noun='Tools')}")
     options = tool_options(tool)
     arguments = _approved_arguments(call, tool, context) if options.approve else call.arguments
     if options.timeout is None:

@@ -82,7 +82,7 @@ class Signature:
             return f"{name!r} is missing"
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
             hint = suggestion(name, self._names, noun="Arguments").split("Arguments:")[0].rstrip(" ?")
-            return f"there is no argument {name!r}{f' ({hint}?)' if hint else ''}"
+            return f"argument {name!r} does not exist{f' ({hint}?)' if hint else ''}"
         return f"{name!r} is {repr(error['input'])[:_SHOWN]}: {error['msg']}"
 
 

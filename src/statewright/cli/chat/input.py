@@ -72,7 +72,7 @@ def check_is_not_command(text: str) -> None:
     word, *more = text.split()
     commands = [f"/{name}" for name in COMMANDS]
     if word.startswith("/") and word[1:].isalpha() and (not more or nearest(word, commands)):
-        raise UsageError(f"There is no command {word!r}. {suggestion(word, commands, noun='Commands')}")
+        raise UsageError(f"Command {word!r} does not exist. {suggestion(word, commands, noun='Commands')}")
 
 
 def format_commands() -> str:

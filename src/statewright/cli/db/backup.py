@@ -56,7 +56,7 @@ def restore(
     """Replace the database with a backup. Refused if the database is in use or holds newer work."""
     if not source.exists():
         raise UsageError(
-            f"There is no backup {str(source)!r}. Give the path of one that `statewright db backup` wrote."
+            f"Backup {str(source)!r} does not exist. Give the path of one that `statewright db backup` wrote."
         )
     check_is_database(source)
     path = _path_to_restore(database, source)

@@ -71,7 +71,7 @@ def check_is_database(path: Path) -> None:
     """Raise UsageError for a file that does not exist or is not a database of Statewright."""
     if not path.exists():
         raise UsageError(
-            f"There is no database {str(path)!r}. `statewright run FILE.py` creates one; "
+            f"Database {str(path)!r} does not exist. `statewright run FILE.py` creates one; "
             f"--database PATH or the variable {VARIABLE} names another."
         )
     if not path.is_file():
@@ -115,7 +115,7 @@ def saver_for_workspace(saver: SqliteSaver, name: str) -> SqliteSaver:
     workspace = ids.get(name, name)
     if workspace not in {DEFAULT_WORKSPACE, *ids.values(), *resolve(saver.workspaces())}:
         names = sorted({*ids, *resolve(saver.workspaces())}.difference(ids.values()) | {DEFAULT_WORKSPACE})
-        raise UsageError(f"There is no workspace {name!r}. {suggestion(name, names, noun='Workspaces')}")
+        raise UsageError(f"Workspace {name!r} does not exist. {suggestion(name, names, noun='Workspaces')}")
     return saver.for_workspace(workspace)
 
 
@@ -170,7 +170,7 @@ def check_thread(saver: Checkpointer, thread_id: str) -> None:
     if resolve(saver.branches(thread_id)):
         return
     if all(entry.thread_id != thread_id for entry in resolve(saver.threads(prefix=thread_id))):
-        raise CheckpointNotFound(f"There is no thread {thread_id!r}{_suggest_thread(saver, thread_id)}")
+        raise CheckpointNotFound(f"Thread {thread_id!r} does not exist{_suggest_thread(saver, thread_id)}")
 
 
 def _suggest_thread(saver: Checkpointer, thread_id: str) -> str:

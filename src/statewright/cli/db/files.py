@@ -64,7 +64,9 @@ def check_target(target: Path, noun: str, *, force: bool) -> None:
     if target.exists() and not force:
         raise UsageError(f"There is a file {str(target)!r} already. Give another name, or pass --force to replace it.")
     if not target.parent.is_dir():
-        raise UsageError(f"There is no folder {str(target.parent)!r} for the {noun}. Create it, or give another path.")
+        raise UsageError(
+            f"The folder {str(target.parent)!r} for the {noun} does not exist. Create it, or give another path."
+        )
 
 
 @contextmanager

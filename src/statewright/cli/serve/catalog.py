@@ -38,7 +38,7 @@ def select_project(target: str | None) -> Project:
     file, _, name = target.partition(":")
     path = Path(file)
     if path.suffix.lower() not in _KINDS or not path.is_file():
-        problem = f"{file!r} does not end in .py, .yaml or .json" if path.is_file() else f"There is no file {file!r}"
+        problem = f"{file!r} does not end in .py, .yaml or .json" if path.is_file() else f"File {file!r} does not exist"
         raise UsageError(f"{problem}. Give a file with a graph in Python, states in YAML, or steps in JSON.")
     return _narrowed(load_project(path), path.resolve(), name)
 
@@ -154,7 +154,7 @@ class _CatalogBuilder:
             if entry.on_failure is not None and entry.on_failure not in names:
                 advice = suggestion(entry.on_failure, names, noun="Graphs")
                 path = format_path(("graphs", entry.name, "on_failure"))
-                yield Problem(path, *entry.at, f"There is no graph {entry.on_failure!r}.", advice)
+                yield Problem(path, *entry.at, f"Graph {entry.on_failure!r} does not exist.", advice)
 
 
 def _step_model(name: str, names: ModelNames) -> Any:

@@ -27,7 +27,7 @@ def open_listening_socket(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         raise UsageError(
-            f"There is no address {host!r}: {error}. Give --host 127.0.0.1, or one of this machine."
+            f"Address {host!r} does not exist: {error}. Give --host 127.0.0.1, or one of this machine."
         ) from None
     listening = socket.socket(family, kind, protocol)
     try:

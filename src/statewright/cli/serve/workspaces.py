@@ -135,7 +135,7 @@ def run_on_ledger(
 ) -> T:
     """Call `work` with the ledger and return its result. The default database is that of the project's server.
 
-    Raises UsageError if there is no database, unless it is to be created.
+    Raises UsageError if the database does not exist, unless `create` is true.
     """
 
     async def prepare_and_work(ledger: Ledger) -> T:
@@ -155,5 +155,5 @@ async def find_workspace(ledger: Ledger, name: str) -> Workspace:
     workspace = by_slug[0] if by_slug else await aresolve(ledger.get(Workspace, name))
     if workspace is None:
         slugs = [item.slug for item in await list_workspaces(ledger)]
-        raise UsageError(f"There is no workspace {name!r}. {suggestion(name, slugs, noun='Workspaces')}")
+        raise UsageError(f"Workspace {name!r} does not exist. {suggestion(name, slugs, noun='Workspaces')}")
     return workspace

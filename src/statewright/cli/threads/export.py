@@ -67,7 +67,7 @@ def import_(
 ) -> None:
     """Import a thread from a file of `threads export`. Creates the database if there is none."""
     if not file.exists():
-        raise UsageError(f"There is no file {str(file)!r}. Give one that `statewright threads export` wrote.")
+        raise UsageError(f"File {str(file)!r} does not exist. Give one that `statewright threads export` wrote.")
     check_is_database(file)
     path = locate_database(database).path
     if path is None:

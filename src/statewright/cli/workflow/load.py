@@ -203,7 +203,8 @@ def import_target(name: str) -> ModuleType:
         sys.path.insert(0, str(Path.cwd()))
         return _import(lambda: importlib.import_module(name), path)
     if not path.is_file():
-        raise UsageError(f"There is no file {str(path)!r}. Give the path of a Python file that holds a graph.")
+        problem = f"{str(path)!r} is a folder" if path.is_dir() else f"File {str(path)!r} does not exist"
+        raise UsageError(f"{problem}. Give the path of a Python file that holds a graph.")
     if path.suffix != ".py":
         raise UsageError(f"{str(path)!r} is not a Python file. Give a file that ends in .py.")
     sys.path.insert(0, str(path.resolve().parent))
@@ -251,7 +252,7 @@ def _import(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
             raise UsageError(
                 f"{path} cannot be imported: ModuleNotFoundError: {error}{_failed_line(error, path)}"
             ) from error
-        raise UsageError(f"There is no file and no module {str(path)!r}. Give the path of a Python file.") from error
+        raise UsageError(f"{str(path)!r} is neither a file nor a module. Give the path of a Python file.") from error
     except Exception as error:
         raise UsageError(
             f"{path} cannot be imported: {type(error).__name__}: {error}{_failed_line(error, path)}"

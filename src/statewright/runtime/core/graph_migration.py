@@ -233,4 +233,4 @@ def _lost_join(program: Program, edge: JoinEdge, arrived: Iterable[str]) -> str:
     gone = _unknown(program, map(program.current_name, (*edge.starts, edge.end)))
     sources = ", ".join(map(repr, sorted(arrived)))
     lost = f"The join edge {list(edge.starts)} -> {edge.end!r} was reached by {sources}, but does not exist. "
-    return lost + " ".join(f"There is no node {name!r}: {_suggestion(program, name)}" for name in gone)
+    return lost + " ".join(f"Node {name!r} does not exist: {_suggestion(program, name)}" for name in gone)

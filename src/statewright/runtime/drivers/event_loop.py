@@ -245,7 +245,7 @@ class _Cancelling:
         return None
 
     def consume(self) -> bool:
-        """Take back the cancellation by the control; return True if nobody else has cancelled the task."""
+        """Withdraw the cancellation that the control requested; return True if the task has no other one."""
         return self._control.cancel_reason is not None and self._task.uncancel() <= self._requests_before
 
 

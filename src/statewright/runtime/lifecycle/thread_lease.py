@@ -4,7 +4,7 @@ A run claims its thread with its first write, and releases it with its last. Mea
 its turn, or has the holder stopped (`on_busy`). The queue and the immediate request to stop exist within one process; a
 holder in another process sees the request when it renews its lease, and waiting runs poll the lease.
 
-A run may be dropped anywhere, by a generator that nobody exhausts or a second Ctrl-C, and its thread must be free
+A run may be dropped anywhere, by a generator that is not exhausted or a second Ctrl-C, and its thread must be free
 nevertheless: `Holding` releases it, on another thread if necessary. If even that fails, the lease expires.
 """
 

@@ -169,7 +169,7 @@ async def _handle_http_error(request: Request, error: Exception) -> Json:
     code = _CODES.get(error.status_code, HTTPStatus(error.status_code).phrase.upper().replace(" ", "_"))
     message = f"{request.method} {request.url.path}: {error.detail}"
     if error.status_code == 404:
-        message = f"There is no path {request.url.path!r}. GET /openapi.json lists the available ones."
+        message = f"Path {request.url.path!r} does not exist. GET /openapi.json lists the available ones."
     elif error.status_code == 405:
         methods = ", ".join(_methods_at(request))
         message = f"{request.url.path} does not support {request.method}. It supports {methods}."

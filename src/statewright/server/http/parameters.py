@@ -137,7 +137,7 @@ def _status(name: str) -> RunStatus:
     except ValueError:
         hint = suggestion(name.lower(), _STATUSES, noun="Statuses")
         problem = {"path": "query.status", "message": "is not known"}
-        raise InvalidRequest(f"There is no status {name!r}. {hint}", details={"problems": [problem]}) from None
+        raise InvalidRequest(f"Status {name!r} does not exist. {hint}", details={"problems": [problem]}) from None
 
 
 def _metadata(request: Request) -> dict[str, str]:

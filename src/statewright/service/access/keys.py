@@ -61,7 +61,7 @@ def read_scopes(names: Any) -> list[str]:
     scopes = texts(names, "The scopes of a key")
     for scope in scopes:
         if scope not in SCOPES:
-            raise InvalidRequest(f"There is no scope {scope!r}. {suggestion(scope, SCOPES, noun='Scopes')}")
+            raise InvalidRequest(f"Scope {scope!r} does not exist. {suggestion(scope, SCOPES, noun='Scopes')}")
     if not scopes:
         raise InvalidRequest(f"A key without scopes allows nothing. Scopes: {', '.join(SCOPES)}.")
     return scopes

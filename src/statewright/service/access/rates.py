@@ -33,7 +33,7 @@ class RateLimiter:
         self._buckets: LRUCache[Hashable, _Bucket] = LRUCache(most)
 
     def check(self, name: Hashable, per_minute: int | None, now: datetime) -> None:
-        """Take a token, unless there is no limit. Raises TooManyRequests if there is none."""
+        """Take a token, if requests are limited. Raises TooManyRequests if none is left."""
         if per_minute is None:
             return
         bucket = self._bucket(name, per_minute, now)

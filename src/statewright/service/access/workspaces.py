@@ -65,7 +65,7 @@ async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:
     """Return a workspace. Raises NotFound."""
     workspace: Workspace | None = await aresolve(ledger.get(Workspace, workspace_id))
     if workspace is None:
-        raise NotFound(f"There is no workspace {workspace_id!r}. List them to see their ids.")
+        raise NotFound(f"Workspace {workspace_id!r} does not exist. List them to see their ids.")
     return workspace
 
 

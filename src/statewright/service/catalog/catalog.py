@@ -142,7 +142,7 @@ class Catalog:
         """Return the graph served under a name. Raises NotFound, which suggests similar names."""
         served = self._served.get(name)
         if served is None:
-            raise NotFound(f"There is no graph {name!r}. " + suggestion(name, self._served, noun="Graphs"))
+            raise NotFound(f"Graph {name!r} does not exist. " + suggestion(name, self._served, noun="Graphs"))
         return served
 
     def stored(self, now: datetime) -> list[StoredDefinition]:

@@ -48,7 +48,7 @@ class Versions:
             if definition is not None:
                 self._cache[definition_id] = definition
         if definition is None or definition.workspace_id not in allowed:
-            raise NotFound(f"There is no definition {definition_id!r}.")
+            raise NotFound(f"Definition {definition_id!r} does not exist.")
         return definition
 
     def newest(self, workspace_id: str, name: str) -> Lookup[StoredDefinition]:
@@ -66,7 +66,7 @@ class Versions:
             return newest[0]
         own: Sequence[StoredDefinition] = yield self._ledger.find(StoredDefinition, where(workspace_id=workspace_id))
         names = {*(definition.name for definition in own), *(served.name for served in self._catalog.served)}
-        raise NotFound(f"There is no graph {name!r}. " + suggestion(name, names, noun="Graphs"))
+        raise NotFound(f"Graph {name!r} does not exist. " + suggestion(name, names, noun="Graphs"))
 
     async def load_graph(self, run: Run) -> CompiledGraph:
         """Return the graph of a run, in the version that it began with. Raises NotFound and WorkflowError."""
@@ -95,5 +95,5 @@ async def find_target(ledger: Ledger, workspace_id: str, graph: str | None, defi
         return Target(text(graph, "The graph"), None)
     definition = await aresolve(ledger.get(StoredDefinition, text(definition_id, "The definition's id")))
     if definition is None or definition.workspace_id not in (workspace_id, PROJECT):
-        raise NotFound(f"There is no definition {definition_id!r} in this workspace. Add it, or name a graph.")
+        raise NotFound(f"Definition {definition_id!r} does not exist in this workspace. Add it, or name a graph.")
     return Target(definition.name, definition.id)

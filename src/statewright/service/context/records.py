@@ -49,7 +49,7 @@ async def get_own(ledger: Ledger, kind: type[R], workspace_id: str, record_id: s
     """Return a record of a workspace. Raises NotFound if there is none, or it belongs to another workspace."""
     record: Any = await aresolve(ledger.get(kind, record_id))
     if record is None or record.workspace_id != workspace_id:
-        raise NotFound(f"There is no {noun} {record_id!r} in this workspace.")
+        raise NotFound(f"{noun[0].upper()}{noun[1:]} {record_id!r} does not exist in this workspace.")
     return record
 
 

@@ -137,7 +137,7 @@ class Threads:
         newest = Order("created_at", descending=True)
         runs = await aresolve(self._context.ledger.find(Run, conditions, order=newest, limit=100))
         if not runs:
-            raise NotFound(f"There is no thread {thread_id!r}.")
+            raise NotFound(f"Thread {thread_id!r} does not exist.")
         return list(runs)
 
     async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:

@@ -84,7 +84,7 @@ def zone_of(timezone: Any) -> tzinfo:
     except (KeyError, ValueError, OSError):
         match = nearest(name, available_timezones())
         hint = f"Did you mean {match!r}?" if match else "Names are those of the IANA database, such as 'Europe/Berlin'."
-        raise InvalidRequest(f"There is no time zone {name!r}. {hint}") from None
+        raise InvalidRequest(f"Time zone {name!r} does not exist. {hint}") from None
 
 
 def _iter_times(cron: str, start: datetime) -> CronSim:

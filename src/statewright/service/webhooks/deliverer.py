@@ -48,7 +48,7 @@ class Deliverer:
     ) -> None:
         """Call `on_attempt` with the outcome of each attempt: `delivered` or `failed`.
 
-        A sweep waits for its lanes for `patience` seconds, and returns that it is to be repeated after as many.
+        A sweep waits for its lanes for `patience` seconds, and then asks to be repeated after the same time.
         """
         self._ledger = ledger
         self._clock = clock

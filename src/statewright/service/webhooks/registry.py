@@ -189,7 +189,7 @@ async def _update(ledger: Ledger, webhook: Webhook, values: dict[str, Any]) -> N
     try:
         await aresolve(ledger.write([Update(Webhook, webhook.id, values)]))
     except RecordConflict:  # removed since it was read
-        raise NotFound(f"There is no webhook {webhook.id!r} in this workspace.") from None
+        raise NotFound(f"Webhook {webhook.id!r} does not exist in this workspace.") from None
 
 
 def _check_description(description: str) -> None:

@@ -12,7 +12,7 @@ from statewright.graph import Budget, Command
 from statewright.ids import InterruptId
 from statewright.runtime.lifecycle.snapshot import subgraphs_of
 from statewright.runtime.lifecycle.start import TIMED_OUT
-from statewright.serde.annotations import made_annotation, plain_annotation
+from statewright.serde.annotations import plain_annotation, restore_annotation
 from statewright.serde.serde import Serde
 from statewright.testing.replay import records
 
@@ -98,5 +98,5 @@ def _decode_interrupt(parts: list[Any], serde: Serde) -> Interrupt:
         value=value,
         kind=cast(InterruptKind, kind),
         event=event,
-        schema=made_annotation(schema, serde.named),
+        schema=restore_annotation(schema, serde.named),
     )

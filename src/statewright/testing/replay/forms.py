@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, SavedCheckpoint, Task, TaskResult
-from statewright.checkpoint.forms import Entry, made_pending, made_task, plain_pending, plain_task
+from statewright.checkpoint.forms import Entry, plain_pending, plain_task, restore_pending, restore_task
 from statewright.errors import StoredError
 from statewright.graph import ParentCommand
 from statewright.runtime.core.program import Program
@@ -59,8 +59,10 @@ def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckpo
 
 def restored_checkpoint(record: ExistingCheckpoint, serde: Serde) -> tuple[Checkpoint, Pending]:
     """Return the checkpoint of a record, and the saved results of its frontier."""
-    frontier = tuple(made_task(task, "", -1) for task in record.frontier)
-    held = (DeferredTask(made_task(task, "", -1), gather=gather, sender=sender) for task, gather, sender in record.held)
+    frontier = tuple(restore_task(task, "", -1) for task in record.frontier)
+    held = (
+        DeferredTask(restore_task(task, "", -1), gather=gather, sender=sender) for task, gather, sender in record.held
+    )
     checkpoint = Checkpoint(
         record.id,
         record.step,
@@ -70,7 +72,7 @@ def restored_checkpoint(record: ExistingCheckpoint, serde: Serde) -> tuple[Check
         {key: frozenset(arrived) for key, arrived in record.joins.items()},
         tuple((name, update) for name, update in record.reported),
     )
-    return checkpoint, made_pending([cast(Entry, tuple(entry)) for entry in record.pending], frontier, serde)
+    return checkpoint, restore_pending([cast(Entry, tuple(entry)) for entry in record.pending], frontier, serde)
 
 
 def plain_tasks(tasks: Iterable[Task]) -> list[list[Any]]:

@@ -209,7 +209,7 @@ class Operations(Generic[F]):
 
 
 def _answers(questions: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return answers by the ids of questions; a value that is no map of ids answers a single question."""
+    """Return answers by the ids of questions; a value that is not such a mapping answers a single question."""
     if isinstance(value, Mapping):
         answers = dict(cast("Mapping[str, Any]", value))
         if answers and set(answers) <= set(questions):

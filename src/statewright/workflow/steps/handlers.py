@@ -80,7 +80,7 @@ class Handlers:
             return self._by_name[name]
         module, colon, attribute = name.partition(":")
         if not colon:
-            raise UnknownHandler(f"There is no handler {name!r}.", suggestion(name, self._by_name, noun="Handlers"))
+            raise UnknownHandler(f"Handler {name!r} does not exist.", suggestion(name, self._by_name, noun="Handlers"))
         if module not in self.modules:
             hint = suggestion(module, self.modules, noun="Allowed modules")
             raise UnknownHandler(f"Handlers may not come from module {module!r}.", f"{hint} {self._list_names()}")

@@ -105,7 +105,7 @@ class StepNodeFactory:
         for index, name in enumerate(step.guardrails.post_checks):
             if name not in self._checks:
                 hint = suggestion(name, self._checks, noun="Checks")
-                yield Problem(f"{path}.guardrails.postChecks[{index}]", 0, 0, f"There is no check {name!r}.", hint)
+                yield Problem(f"{path}.guardrails.postChecks[{index}]", 0, 0, f"Check {name!r} does not exist.", hint)
 
     def _find_tool_source(self, tool: LlmTool, step: LlmStep, path: str) -> ToolSource | None:
         """Return the implementation of a tool; report a problem and return None if there is none."""
@@ -114,7 +114,7 @@ class StepNodeFactory:
         if self._handlers.has(tool.name):
             return HandlerToolSource(tool, self._handlers.find(tool.name), step)
         hint = suggestion(tool.name, [*self._tools, *self._handlers.names], noun="Tools and handlers")
-        self.problems.append(Problem(f"{path}.name", 0, 0, f"There is no tool {tool.name!r}.", hint))
+        self.problems.append(Problem(f"{path}.name", 0, 0, f"Tool {tool.name!r} does not exist.", hint))
         return None
 
     def _declare_tool(self, tool: LlmTool, path: str) -> ToolSource | None:

@@ -62,7 +62,7 @@ def _check_transitions(definition: Definition) -> Iterator[Problem]:
         for key, target in _targets(step):
             if target not in names:
                 hint = suggestion(target, names, noun="Steps")
-                yield Problem(f"steps[{index}].{key}", 0, 0, f"There is no step {target!r}.", hint)
+                yield Problem(f"steps[{index}].{key}", 0, 0, f"Step {target!r} does not exist.", hint)
         if isinstance(step, ConditionStep) and (step.next or step.end):
             yield Problem(f"steps[{index}]", 0, 0, "A condition leads to its two steps only.", "Remove next and end.")
         elif step.next and step.end:

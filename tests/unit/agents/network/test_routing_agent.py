@@ -174,7 +174,7 @@ def test_an_unknown_name_is_reported_to_the_model() -> None:
     network, model = crew(select("Anne"), select("Ann"), DONE)
     assert called(network) == ["Ann"]
     assert model.requests[1].messages[-1].text == (
-        "Error: There is no agent 'Anne'. Did you mean 'Ann'? Agents: Ann, Bob."
+        "Error: Agent 'Anne' does not exist. Did you mean 'Ann'? Agents: Ann, Bob."
     )
 
 

@@ -367,7 +367,7 @@ def test_a_handoff_to_an_unknown_agent_is_reported_to_the_model() -> None:
     model = ScriptedModel([hand(1, "nobody"), "then not"])
     result = told(create_supervisor([agent("a")], model=model).invoke(HI))
 
-    assert "There is no tool 'transfer_to_nobody'" in result[2]
+    assert "Tool 'transfer_to_nobody' does not exist" in result[2]
     assert result[-1] == "then not"
 
 

@@ -47,7 +47,7 @@ def test_a_state_whose_last_message_asks_for_nothing_stays() -> None:
 
 
 def test_a_state_without_messages_is_refused() -> None:
-    with pytest.raises(InvalidUpdateError, match="no message under 'messages'"):
+    with pytest.raises(InvalidUpdateError, match="'messages' holds no message"):
         app(work).invoke({"messages": []}, thread_id="t")
 
 

@@ -77,7 +77,7 @@ def test_the_context_is_injected_if_a_parameter_has_its_type() -> None:
 
     context = ToolContext(Credentials("jira", {}), idempotency_key="t1")
     assert call(ToolFunction(who), context) == "jira t1"
-    with pytest.raises(ToolError, match="there is no argument 'context'"):
+    with pytest.raises(ToolError, match="argument 'context' does not exist"):
         asyncio.run(ToolFunction(who).call({"context": 1}, context=context))
 
 

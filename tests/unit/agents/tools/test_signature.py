@@ -83,13 +83,14 @@ def test_2_7_a_mismatch_names_what_is_expected_and_what_was_found() -> None:
         read(find, kei="a", limit="soon")
     assert str(caught.value) == (
         "Tool 'find' was called with wrong arguments: 'key' is missing; 'limit' is 'soon': Input should "
-        "be a valid integer, unable to parse string as an integer; there is no argument 'kei' (Did you mean 'key'?). "
+        "be a valid integer, unable to parse string as an integer; argument 'kei' does not exist "
+        "(Did you mean 'key'?). "
         "It takes key (string), limit (integer, optional)."
     )
 
 
 def test_2_7_an_unknown_argument_is_named() -> None:
-    with pytest.raises(ToolError, match=r"there is no argument 'zzz'\. It takes nothing\."):
+    with pytest.raises(ToolError, match=r"argument 'zzz' does not exist\. It takes nothing\."):
         read(lambda: None, zzz=1)
 
 

@@ -150,7 +150,7 @@ def test_an_approval_sees_the_arguments_as_the_tool_will_understand_them() -> No
 def test_a_tool_that_there_is_not() -> None:
     message = answered(lambda: 1, name="wrok")
     assert is_error(message)
-    assert message.text == "Error: There is no tool 'wrok'. Did you mean 'work'? Tools: work."
+    assert message.text == "Error: Tool 'wrok' does not exist. Did you mean 'work'? Tools: work."
     assert message.name == "wrok"
 
 

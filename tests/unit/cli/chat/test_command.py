@@ -172,7 +172,7 @@ def test_exit_ends_the_conversation(talk: Talk) -> None:
 
 def test_an_unknown_command_is_not_sent_as_a_message(talk: Talk) -> None:
     result = talk("crew.py:graph", "/hepl", "/usr/bin is a folder")
-    assert "There is no command '/hepl'. Did you mean '/help'?" in result.err
+    assert "Command '/hepl' does not exist. Did you mean '/help'?" in result.err
     assert result.out == "You said '/usr/bin is a folder', message 1.\n"
 
 
@@ -210,7 +210,7 @@ def test_agents_and_networks_are_drawn_and_checked(talk: Talk, statewright: Comm
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
-        ("none.py", (), "There is no file 'none.py'"),
+        ("none.py", (), "File 'none.py' does not exist"),
         ("crew.py:nobody", (), "has no graph 'nobody'"),
         ("crew.py:graph", ("--model", "openai-chat:x", "--base-url", "http://127.0.0.1:9/v1"), "has chosen its models"),
         ("crew.py:agent", ("--model", "opnai:x"), "Did you mean 'openai'"),

@@ -22,7 +22,7 @@ def test_other_lines_are_not_commands(line: str) -> None:
 
 @pytest.mark.parametrize("line", ["/exi", "/retri this"])
 def test_a_misspelled_command_is_refused(line: str) -> None:
-    with pytest.raises(UsageError, match=f"no command {line.split()[0]!r}. Did you mean '/"):
+    with pytest.raises(UsageError, match=f"Command {line.split()[0]!r} does not exist. Did you mean '/"):
         check_is_not_command(line)
 
 

@@ -77,7 +77,7 @@ def test_values_and_errors_cannot_control_the_terminal(folder: Path) -> None:
         (("threads", "show", "a"), "over"),
         (("threads", "show", "b"), "over"),
         (("threads", "diff", "a", "0", "1"), "over"),
-        (("run", f"{EVIL}.py"), "There is no file"),
+        (("run", f"{EVIL}.py"), "does not exist"),
     ):
         text = terminal_output(folder, *words)
         check_is_harmless(text)

@@ -84,7 +84,7 @@ def test_a_backup_is_a_database(statewright: Any, threads: Any, folder: Path) ->
     itself = statewright("db", "backup", DEFAULT, "--force")
     assert (itself.code, "the database itself" in itself.err) == (2, True)
     nowhere = statewright("db", "backup", "no/copy.db")
-    assert (nowhere.code, "There is no folder" in nowhere.err) == (2, True)
+    assert (nowhere.code, "The folder 'no' for the " in nowhere.err and "does not exist" in nowhere.err) == (2, True)
 
 
 def test_a_backup_is_consistent_while_others_write(folder: Path) -> None:
@@ -205,11 +205,11 @@ def test_foreign_files_are_neither_restored_nor_replaced(statewright: Any, threa
         assert (refused.code, "not a database of Statewright" in refused.err) == (2, True)
     assert (folder / "theirs.db").read_bytes() == before
     for command, message in (
-        (("restore", "none.db"), "There is no backup 'none.db'"),
+        (("restore", "none.db"), "Backup 'none.db' does not exist"),
         (("restore", str(DEFAULT)), "the database itself"),
         (("restore", "copy.db", "--database", "memory:"), "no database to restore"),
-        (("backup", "b.db", "--database", "none.db"), "There is no database 'none.db'"),
-        (("check", "--database", "none.db"), "There is no database 'none.db'"),
+        (("backup", "b.db", "--database", "none.db"), "Database 'none.db' does not exist"),
+        (("check", "--database", "none.db"), "Database 'none.db' does not exist"),
     ):
         refused = statewright("db", *command)
         assert (refused.code, message in refused.err) == (2, True)

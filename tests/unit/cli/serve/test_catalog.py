@@ -90,12 +90,12 @@ def test_all_problems_are_reported_together(folder: Path, flow: Path) -> None:
     message = "\n".join(problems_of(folder))
     for part in (
         "In 'graphs.a' (line 2, column 1): flow has no graph 'grahp'. Did you mean 'graph'?",
-        "In 'graphs.b' (line 3, column 1): There is no file and no module 'none'.",
+        "In 'graphs.b' (line 3, column 1): 'none' is neither a file nor a module.",
         "In 'graphs.c' (line 4, column 1): ",
-        "There is no handler 'nobody'.",
+        "Handler 'nobody' does not exist.",
         f"In 'graphs.e' (line 6, column 1): {folder}/bad.yaml: ",
-        "In 'graphs.f.on_failure' (line 7, column 1): There is no graph 'aa'.",
-        "In 'handlers.modules': There is no file and no module 'none'.",
+        "In 'graphs.f.on_failure' (line 7, column 1): Graph 'aa' does not exist.",
+        "In 'handlers.modules': 'none' is neither a file nor a module.",
     ):
         assert part in message
 
@@ -136,7 +136,7 @@ def test_missing_built_in_and_misspelled_tools_are_reported(folder: Path) -> Non
     asking(folder, "lost", "read_file", "pya")
     missing, built_in, misspelled = problems_of(folder)
     assert "till:lost" in missing
-    assert "There is no tool 'read_file'" in built_in
+    assert "Tool 'read_file' does not exist" in built_in
     assert "Did you mean 'pay'?" in misspelled
 
 
@@ -199,7 +199,7 @@ def test_a_single_file_is_served_without_the_other_graphs_of_its_project(folder:
     ("target", "message"),
     [
         (None, "There is no statewright.toml in this folder or above it."),
-        ("none.py", "There is no file 'none.py'."),
+        ("none.py", "File 'none.py' does not exist."),
         ("notes.txt", "'notes.txt' does not end in .py, .yaml or .json."),
     ],
 )

@@ -48,7 +48,7 @@ def test_the_status_of_a_revoked_key(folder: Path, statewright: Command) -> None
     [
         (("create", "me", "--scope", "runs:raed"), "Did you mean 'runs:read'?"),
         (("create", "me", "--workspace", "defalt"), "Did you mean 'default'?"),
-        (("revoke", "key_1"), "There is no key 'key_1' in this workspace."),
+        (("revoke", "key_1"), "Key 'key_1' does not exist in this workspace."),
     ],
 )
 def test_usage_errors_have_suggestions(

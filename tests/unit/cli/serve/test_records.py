@@ -15,7 +15,7 @@ from statewright.service.access.workspaces import NewWorkspace, create_workspace
 
 
 def test_a_database_is_only_created_on_request(folder: Path) -> None:
-    with pytest.raises(UsageError, match="There is no database"):
+    with pytest.raises(UsageError, match=r"Database 'a\.db' does not exist"):
         run_on_ledger(list_workspaces, "a.db", None)
     workspaces = run_on_ledger(list_workspaces, "a.db", None, create=True)
     assert [entry.slug for entry in workspaces] == [DEFAULT_WORKSPACE]

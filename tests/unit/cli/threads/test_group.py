@@ -310,26 +310,26 @@ def test_encrypted_threads_need_their_key(statewright: Any, run: Any, folder: Pa
 def test_a_missing_database_is_reported(statewright: Any, folder: Path, command: str) -> None:
     result = statewright("threads", *command.split(), "--database", "none.db")
     assert (result.code, result.out, len(result.err.splitlines())) == (2, "", 1)
-    assert "There is no database 'none.db'" in result.err
+    assert "Database 'none.db' does not exist" in result.err
     assert not (folder / "none.db").exists()
 
 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("show x", "There is no thread 'x'"),
-        ("history x", "There is no thread 'x'"),
+        ("show x", "Thread 'x' does not exist"),
+        ("history x", "Thread 'x' does not exist"),
         ("history t --branch x", "no branch 'x'"),
         ("diff t 0 9", "no step 9"),
         ("diff t 0 abc", "no checkpoint 'abc'"),
         ("fork t --branch b --step 9", "no step 9"),
         ("prune t", "--keep N or --since"),
-        ("prune x --keep 1", "There is no thread 'x'"),
+        ("prune x --keep 1", "Thread 'x' does not exist"),
         ("prune --since soon", "not a duration"),
-        ("copy x y", "There is no thread 'x'"),
-        ("export x f", "There is no thread 'x'"),
-        ("export t no/f", "no folder"),
-        ("import none", "There is no file 'none'"),
+        ("copy x y", "Thread 'x' does not exist"),
+        ("export x f", "Thread 'x' does not exist"),
+        ("export t no/f", "The folder 'no' for the file does not exist"),
+        ("import none", "File 'none' does not exist"),
     ],
 )
 def test_usage_errors_are_one_sentence_and_exit_with_2(statewright: Any, run: Any, command: str, message: str) -> None:

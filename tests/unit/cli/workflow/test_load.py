@@ -101,7 +101,9 @@ def test_files_without_a_graph_are_refused(folder: Path, content: str, name: str
         load_graph("graphs.py" + name)
 
 
-@pytest.mark.parametrize(("file", "message"), [("none.py", "no file 'none.py'"), ("notes.txt", "not a Python file")])
+@pytest.mark.parametrize(
+    ("file", "message"), [("none.py", "File 'none.py' does not exist"), ("notes.txt", "not a Python file")]
+)
 def test_only_existing_python_files_are_loaded(folder: Path, file: str, message: str) -> None:
     (folder / "notes.txt").write_text("", encoding="utf-8")
     with pytest.raises(UsageError, match=message):
@@ -110,7 +112,7 @@ def test_only_existing_python_files_are_loaded(folder: Path, file: str, message:
 
 def test_a_folder_is_refused(folder: Path) -> None:
     (folder / "graphs.py").mkdir()
-    with pytest.raises(UsageError, match="no file"):
+    with pytest.raises(UsageError, match=r"'graphs\.py' is a folder"):
         load_graph("graphs.py")
 
 

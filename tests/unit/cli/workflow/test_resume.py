@@ -161,10 +161,10 @@ def test_a_graph_with_its_own_database_uses_it(statewright: Any, waits: Path) ->
     [
         (("t", "w.py:asking", "--answer", "1", "--due"), "Give only one of --answer"),
         (("t", "w.py:asking", "--event", "a", "--due"), "Give only one of --answer"),
-        (("x", "w.py:asking"), "There is no thread 'x'"),
+        (("x", "w.py:asking"), "Thread 'x' does not exist"),
         (("t", "w.py:asking", "--branch", "x"), "x"),
-        (("t", "none.py"), "There is no file 'none.py'"),
-        (("t", "w.py:asking", "--database", "none.db"), "There is no database 'none.db'"),
+        (("t", "none.py"), "File 'none.py' does not exist"),
+        (("t", "w.py:asking", "--database", "none.db"), "Database 'none.db' does not exist"),
         (("t", "w.py:asking", "--database", "memory:"), "memory: saves nothing"),
         (("t", "w.py:asking", "--answer", f"{ID}=1"), ID),
     ],

@@ -72,7 +72,7 @@ def test_the_recursion_limit_is_named_when_reached(statewright: Any, flow: Path)
         (("flow.py", "-i", "n=1", "--max-concurrency", "-1"), "max_concurrency is -1"),
         (("flow.py:grap",), "Did you mean 'graph'"),
         (("flow.py:wrong",), "'bb'"),
-        (("missing.py",), "There is no file"),
+        (("missing.py",), "File 'missing.py' does not exist"),
     ],
 )
 def test_usage_errors_are_one_sentence_and_exit_with_2(

@@ -94,7 +94,7 @@ def test_known_errors_have_status_code_and_message(error: StatewrightError, stat
 def test_errors_have_details():
     body = json.loads(response_to(InvalidTransition("Run 1", "failed", "paused", ["running"])).body)["error"]
     assert body["details"] == {"status": "failed", "wanted": "paused", "allowed": ["running"]}
-    problem = Problem("steps[0].type", 0, 0, "There is no type 'tsak'.", "Did you mean 'task'?")
+    problem = Problem("steps[0].type", 0, 0, "Type 'tsak' does not exist.", "Did you mean 'task'?")
     body = json.loads(response_to(WorkflowError([problem])).body)["error"]
     assert body["details"]["problems"][0]["path"] == "steps[0].type"
 

@@ -110,7 +110,7 @@ def test_keys_are_listed_newest_first(ledger: Ledger, now: datetime) -> None:
     [
         ({"name": ""}, "name of a key"),
         ({"scopes": []}, "allows nothing"),
-        ({"scopes": ["all"]}, "no scope 'all'"),
+        ({"scopes": ["all"]}, "Scope 'all' does not exist"),
         ({"requests_per_minute": 0}, "requests_per_minute"),
         ({"expires_at": datetime(2030, 1, 1)}, "time zone"),
     ],

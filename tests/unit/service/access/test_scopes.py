@@ -52,7 +52,7 @@ def test_duplicate_scopes_are_removed() -> None:
     [
         ([], "allows nothing"),
         (["run:read"], "Did you mean 'runs:read'"),
-        (["RUNS:READ"], "no scope 'RUNS:READ'"),
+        (["RUNS:READ"], "Scope 'RUNS:READ' does not exist"),
         ("admin", "list of strings"),
         (None, "list of strings"),
         ([None], "must be a string"),

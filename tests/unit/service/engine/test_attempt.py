@@ -133,7 +133,7 @@ async def test_a_busy_thread_is_retried(bench: AttemptBench) -> None:
     assert now < run.due_at < now + timedelta(seconds=5)
 
 
-MISSING = [NotFound("There is no graph 'g'."), WorkflowError([Problem("steps[0].handler", 0, 0, "There is none.")])]
+MISSING = [NotFound("Graph 'g' does not exist."), WorkflowError([Problem("steps[0].handler", 0, 0, "There is none.")])]
 
 
 @pytest.mark.parametrize("error", MISSING)

@@ -158,7 +158,7 @@ def test_served_graphs_can_be_named_by_their_version(ledger: Ledger, now: dateti
 
 def test_definitions_of_other_workspaces_cannot_be_scheduled(ledger: Ledger, now: datetime) -> None:
     define(ledger, now, "other")
-    with pytest.raises(NotFound, match="no definition 'def_1'"):
+    with pytest.raises(NotFound, match="Definition 'def_1' does not exist"):
         add(ledger, now, graph=None, definition_id="def_1")
 
 

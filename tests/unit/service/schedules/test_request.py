@@ -31,7 +31,7 @@ def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
         ("name", "a\nb", "not printable"),
         ("name", None, "must be a string"),
         ("cron", "x", "fields"),
-        ("timezone", "Berlin", "no time zone 'Berlin'"),
+        ("timezone", "Berlin", "Time zone 'Berlin' does not exist"),
         ("overlap", "skipp", "Did you mean 'skip'"),
         ("catch_up", "latest", "Did you mean 'last'"),
         ("catch_up", None, "cannot be None"),

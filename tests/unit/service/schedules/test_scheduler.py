@@ -271,7 +271,7 @@ def test_a_run_that_ends_while_it_is_cancelled_does_not_block_the_next(world: Wo
 def test_a_run_that_cannot_start_cancels_no_other(world: World) -> None:
     world.add(overlap="cancel")
     world.sweep()
-    world.failure = NotFound("There is no graph 'report'.")
+    world.failure = NotFound("Graph 'report' does not exist.")
     world.sweep()
     world.failure = None
     prepare = world.prepare
@@ -302,11 +302,14 @@ def test_a_run_that_cannot_start_is_logged_and_the_next_is_tried(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     schedule = world.add()
-    world.failure = NotFound("There is no graph 'report'.")
+    world.failure = NotFound("Graph 'report' does not exist.")
     with caplog.at_level(logging.WARNING, logger="statewright.service"):
         assert world.sweep() == world.clock.now() + HOUR
     (record,) = caplog.records
-    assert "'hourly' could not start its run for 2026-03-02T13:00:00Z: There is no graph" in record.getMessage()
+    assert (
+        "'hourly' could not start its run for 2026-03-02T13:00:00Z: Graph 'report' does not exist"
+        in record.getMessage()
+    )
     assert vars(record)["schedule_id"] == schedule.id
     assert (world.runs(), world.schedule().last_at) == ([], None)
     world.failure = None

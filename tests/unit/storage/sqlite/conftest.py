@@ -27,7 +27,7 @@ from statewright.checkpoint import (
     SavedCheckpoint,
     Task,
 )
-from statewright.checkpoint.forms import made_log
+from statewright.checkpoint.forms import restore_log
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
 from statewright.storage.sqlite.checkpoints import commits
@@ -214,7 +214,7 @@ class Scribe:
         """What was written to the log of a run together, each with the number of its first event."""
         number = self.number_of_run(run, thread)
         stored = self.read(lambda reader: reader.log(thread, number, after))
-        return [(first, made_log(plain, run)[1]) for first, plain in stored]
+        return [(first, restore_log(plain, run)[1]) for first, plain in stored]
 
     def numbered(self, run: str = "run", thread: int = 1) -> list[Event]:
         return [event for first, log in self.events(run, thread) for event in log.events("thread", "", first)]

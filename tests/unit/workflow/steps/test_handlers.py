@@ -61,11 +61,11 @@ def test_a_name_belongs_to_one_function() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("enrch", "There is no handler 'enrch'. Did you mean 'enrich'? Handlers: enrich."),
+        ("enrch", "Handler 'enrch' does not exist. Did you mean 'enrich'? Handlers: enrich."),
         ("os:system", "Handlers may not come from module 'os'."),
         ("builtins:eval", "Handlers may not come from module 'builtins'."),
         (":x", "Handlers may not come from module ''."),
-        ("", "There is no handler ''. Handlers: enrich."),
+        ("", "Handler '' does not exist. Handlers: enrich."),
     ],
 )
 def test_a_name_that_is_nowhere(name: str, said: str) -> None:

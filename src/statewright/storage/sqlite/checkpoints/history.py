@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from statewright.channels import MISSING, Added, Merged, changed
 from statewright.checkpoint import BranchKey, Checkpoint, Pending, SavedCheckpoint, Values
-from statewright.checkpoint.forms import REPORTED, Control, Entry, instant_of, made_control, made_pending
+from statewright.checkpoint.forms import REPORTED, Control, Entry, instant_of, restore_control, restore_pending
 from statewright.errors import DamagedDatabase
 from statewright.ids import CheckpointId
 from statewright.serde.serde import Serde
@@ -222,7 +222,7 @@ class HistoryReader:
         entries: Sequence[Entry],
     ) -> SavedCheckpoint:
         key, run, plain = control_row
-        control: Control = made_control(plain, key.hex())
+        control: Control = restore_control(plain, key.hex())
         fields = {name: value for name, value in values.items() if name != REPORTED} if REPORTED in values else values
         checkpoint = Checkpoint(
             control.id,
@@ -241,7 +241,7 @@ class HistoryReader:
             run_id=run,
             created_at=control.created_at,
             metadata=control.metadata,
-            pending=made_pending(entries, control.frontier, self._serde) if entries else Pending(),
+            pending=restore_pending(entries, control.frontier, self._serde) if entries else Pending(),
             graph_version=control.graph_version,
         )
 

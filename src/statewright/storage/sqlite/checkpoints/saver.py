@@ -24,7 +24,7 @@ from statewright.checkpoint import (
     check_workspace,
     checked_lease,
 )
-from statewright.checkpoint.forms import instant_of, made_log
+from statewright.checkpoint.forms import instant_of, restore_log
 from statewright.checkpoint.lease import check_lease, has_moved
 from statewright.clock import Duration
 from statewright.errors import CheckpointConflict, CheckpointNotFound
@@ -212,7 +212,7 @@ class SqliteSaver(View):
         def job(connection: sqlite3.Connection) -> None:
             source, target = self._writer.thread(connection, thread_id), self._writer.thread(connection, to)
             if source is None:
-                raise CheckpointNotFound(f"There is no thread {thread_id!r} to copy.")
+                raise CheckpointNotFound(f"Thread {thread_id!r} does not exist.")
             if target is not None:
                 raise CheckpointConflict(to, None, self._head_id(connection, to))
             copy_thread(connection, source.id, to)
@@ -344,5 +344,5 @@ def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
 
 
 def _events(plain: Sequence[Any], thread_id: str, run_id: str, number: int) -> list[Event]:
-    namespace, log = made_log(plain, run_id)
+    namespace, log = restore_log(plain, run_id)
     return log.events(thread_id, namespace, number)

@@ -121,7 +121,7 @@ def optional_columns(kind: type[Record]) -> list[str]:
 
 
 def distinct_values(kind: type[Record]) -> dict[str, str]:
-    """Return values for the unique columns, so that a record is no duplicate of another."""
+    """Return values for the unique columns, so that a record does not duplicate another."""
     return {column: "distinct" for columns in kind.UNIQUE for column in columns}
 
 

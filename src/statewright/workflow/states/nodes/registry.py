@@ -89,4 +89,4 @@ class NodeKinds:
 
     def _unknown(self, definition: CustomNode) -> ConfigFault:
         hint = suggestion(definition.kind, self.names, noun="Known kinds")
-        return ConfigFault(("custom_node_id",), f"There is no node kind {definition.kind!r}.", hint)
+        return ConfigFault(("custom_node_id",), f"Node kind {definition.kind!r} does not exist.", hint)

@@ -160,7 +160,7 @@ def _map(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any
         return [read(item) for item in items]
     name, *others = args
     if name == "map" or name not in FILTER_NAMES:
-        raise ExpressionError(f"there is no filter {str(name)[:40]!r}")
+        raise ExpressionError(f"filter {str(name)[:40]!r} does not exist")
     return [apply_filter(rendering, name, item, others, named) for item in items]
 
 
@@ -171,7 +171,7 @@ def _selecting(keeps: bool, by_attribute: bool) -> Filter:
         attribute, args = (args[0], args[1:]) if by_attribute else (None, args)
         name, *others = args or ("truthy",)
         if name not in TESTS:
-            raise ExpressionError(f"there is no test {str(name)[:40]!r}")
+            raise ExpressionError(f"test {str(name)[:40]!r} does not exist")
         read, test = part_reader(rendering, attribute), TESTS[name]
         items = items_in(rendering, value)
         return [item for item in items if bool(test(rendering, read(item), *others, **named)) is keeps]

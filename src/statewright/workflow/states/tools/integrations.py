@@ -44,7 +44,7 @@ class Integrations:
             return NO_CREDENTIALS
         if alias not in self._values:
             raise ToolError(
-                f"There is no integration {alias!r}. {suggestion(alias, self._values, noun='Integrations')} "
+                f"Integration {alias!r} does not exist. {suggestion(alias, self._values, noun='Integrations')} "
                 f"To add it, write in statewright.toml:\n{integration_stanza(alias)}"
             )
         reading = _Reading(alias, os.environ if environ is None else environ)

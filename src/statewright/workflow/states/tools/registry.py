@@ -138,7 +138,7 @@ class ToolRegistry:
                 f"[tools]\n{TURNED_ON_BY[name]}"
             )
         hint = suggestion(name, self.names, noun="Tools")
-        return f"There is no tool {name!r}. {hint} To add it, write in statewright.toml:\n{tool_stanza(name)}"
+        return f"Tool {name!r} does not exist. {hint} To add it, write in statewright.toml:\n{tool_stanza(name)}"
 
 
 class _ToolSubset(Mapping[str, Tool]):

@@ -62,7 +62,7 @@ class Root:
         start = self.resolve(path)
         top = self._folder / start
         if not top.is_dir():
-            raise ToolError(f"There is no folder {path[:200]!r}.")
+            raise ToolError(f"Folder {path[:200]!r} does not exist.")
         for folder, inner, files in os.walk(top):
             inner[:] = sorted(name for name in inner if not is_closed(name))
             for name in sorted(files):
@@ -77,7 +77,7 @@ class Root:
         try:
             return _open_below(self._folder, parts, flags)
         except FileNotFoundError:
-            raise ToolError(f"There is no file {path[:200]!r}.") from None
+            raise ToolError(f"File {path[:200]!r} does not exist.") from None
         except (IsADirectoryError, NotADirectoryError):
             raise ToolError(f"{path[:200]!r} is a folder, or lies below a file.") from None
         except OSError as error:

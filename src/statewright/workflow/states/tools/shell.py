@@ -68,7 +68,7 @@ class Shell:
             )
         except FileNotFoundError:
             where = "" if self._folder.is_dir() else f", nor a folder {str(self._folder)!r}"
-            raise ToolError(f"There is no program {argv[0][:200]!r}{where}.") from None
+            raise ToolError(f"Program {argv[0][:200]!r} does not exist{where}.") from None
         except (OSError, ValueError) as error:
             raise ToolError(f"The program {argv[0][:200]!r} cannot be started: {error}.") from None
 

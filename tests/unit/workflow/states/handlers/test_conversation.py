@@ -53,7 +53,11 @@ def test_what_it_asks_for_is_called_and_answered_in_order() -> None:
 
 @pytest.mark.parametrize(
     ("name", "given", "said"),
-    [("sub", {}, "Error: There is no"), ("add", {"a": "x", "b": 1}, "Error: Tool 'add'"), ("nowhere", {}, "Error:")],
+    [
+        ("sub", {}, "Error: Tool 'sub' does not exist"),
+        ("add", {"a": "x", "b": 1}, "Error: Tool 'add'"),
+        ("nowhere", {}, "Error:"),
+    ],
 )
 def test_what_is_wrong_about_a_call_goes_back_to_the_model(name: str, given: dict[str, Any], said: str) -> None:
     model = ScriptedModel([asking((name, given)), "sorry"])

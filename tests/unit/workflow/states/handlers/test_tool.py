@@ -145,7 +145,7 @@ def test_2_7_an_input_key_that_leads_nowhere_is_an_error() -> None:
 def test_2_7_a_mismatch_names_what_is_expected() -> None:
     with pytest.raises(ToolError, match=r"'limit' is 'soon': .* It takes path"):
         perform(tool_args={"limit": "soon"})
-    with pytest.raises(ToolError, match="there is no argument 'unused'"):
+    with pytest.raises(ToolError, match="argument 'unused' does not exist"):
         perform(tool_args={"unused": "foobar"})
 
 
@@ -236,7 +236,7 @@ def test_2_7_an_integration_is_given_by_its_alias(monkeypatch: pytest.MonkeyPatc
         return len(context.credentials["token"])
 
     assert perform(length, tool={"integration_alias": "git"}, integrations=integrations) == len(SECRET)
-    with pytest.raises(ToolError, match=r"no integration 'gitt'. Did you mean 'git'"):
+    with pytest.raises(ToolError, match=r"Integration 'gitt' does not exist. Did you mean 'git'"):
         perform(length, tool={"integration_alias": "gitt"}, integrations=integrations)
     monkeypatch.delenv("GIT_TOKEN")
     with pytest.raises(MissingApiKey, match="GIT_TOKEN"):

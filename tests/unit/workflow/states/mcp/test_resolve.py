@@ -94,7 +94,7 @@ def test_values_of_the_environment_are_found_again_in_what_tools_say(monkeypatch
         ({}, {"mcp_connect_url": "http://x"}, "mcp_connect_url, which Statewright does not have"),
         ({}, {"mcp_config_id": "kpt"}, r"(?s)'kpt', which does not exist. Did you mean 'kept'.*\[mcp.kpt\]"),
         ({"command": "npx", "url": "http://8.8.8.8/"}, {}, "both a command and a url"),
-        ({"command": "npx"}, {"integration_alias": "no"}, "no integration 'no'"),
+        ({"command": "npx"}, {"integration_alias": "no"}, "Integration 'no' does not exist"),
     ],
 )
 def test_what_cannot_be_used_is_told(config: Any, settings: dict[str, Any], told: str) -> None:

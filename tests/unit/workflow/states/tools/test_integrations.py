@@ -43,7 +43,7 @@ def test_a_variable_that_is_not_set_is_named() -> None:
 def test_an_alias_that_is_nowhere_shows_the_stanza_to_add() -> None:
     with pytest.raises(ToolError) as caught:
         jira().credentials("jirra")
-    assert "There is no integration 'jirra'. Did you mean 'jira'? Integrations: jira, plain." in str(caught.value)
+    assert "Integration 'jirra' does not exist. Did you mean 'jira'? Integrations: jira, plain." in str(caught.value)
     assert str(caught.value).endswith('[integrations.jirra]\ntoken = "env:JIRRA_TOKEN"')
 
 

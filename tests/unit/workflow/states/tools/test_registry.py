@@ -59,7 +59,7 @@ def test_an_unknown_tool_shows_near_misses_and_the_stanza_to_add() -> None:
     with pytest.raises(ToolError) as caught:
         ToolRegistry({"read_graph": add}).get("read_grap")
     assert str(caught.value) == (
-        "There is no tool 'read_grap'. Did you mean 'read_graph'? Tools: read_graph. To add it, write in "
+        "Tool 'read_grap' does not exist. Did you mean 'read_graph'? Tools: read_graph. To add it, write in "
         'statewright.toml:\n[tools]\nread_grap = "my_tools:read_grap"'
     )
     assert tool_stanza("a b") == '[tools]\n"a b" = "my_tools:a_b"'

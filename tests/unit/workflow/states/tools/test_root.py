@@ -104,7 +104,7 @@ def test_what_is_no_file_is_told(root: Root, tmp_path: Path) -> None:
     told = {
         ".": "is a folder",
         "deep": "is a folder|not a regular file",
-        "none.txt": "There is no file",
+        "none.txt": "File 'none.txt' does not exist",
         "pipe": "not a regular file",
     }
     for path, sentence in told.items():
@@ -133,5 +133,5 @@ def test_a_walk_is_in_order_and_leaves_out_links_and_what_is_closed(root: Root, 
     assert list(root.walk(".")) == ["a.txt", "b.txt", "deep/z.txt"]
     assert list(root.walk("deep")) == ["deep/z.txt"]
     for path in ("none", "a.txt"):
-        with pytest.raises(ToolError, match="There is no folder"):
+        with pytest.raises(ToolError, match=f"Folder '{path}' does not exist"):
             list(root.walk(path))

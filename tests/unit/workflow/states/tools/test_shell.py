@@ -106,7 +106,8 @@ def test_outputs_are_limited_and_the_program_goes_on(tmp_path: Path) -> None:
     ("command", "sentence"),
     [
         ("", "is empty"), ([], "is empty"), ([""], "is empty"), ("echo 'a", "cannot be split"),
-        ("no-such-program-here", "There is no program 'no-such-program-here'"), (["echo", "a\0b"], "cannot be started"),
+        ("no-such-program-here", "Program 'no-such-program-here' does not exist"),
+        (["echo", "a\0b"], "cannot be started"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_run_is_told(tmp_path: Path, command: list[str] | str, sentence: str) -> None:
