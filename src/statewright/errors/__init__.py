@@ -1,0 +1,178 @@
+"""Every error that Statewright raises on purpose.
+
+    StatewrightError                 .code: "SW-" and the name in kebab case
+    ├── GraphError                   the graph is wrong; found before it runs
+    │   ├── InvalidGraph             .problems: all of them, with near misses
+    │   ├── InvalidSchema            a field or its reducer cannot become a channel
+    │   ├── WorkflowError            .problems: all that is wrong in a workflow file, with line and column
+    │   └── ExpressionError          an expression or template that cannot be parsed or evaluated
+    ├── RunError                     a run cannot continue
+    │   ├── InvalidUpdateError       a result, update or input of the wrong shape
+    │   ├── ConflictingWrites        two tasks of one superstep, one single-valued channel
+    │   ├── UnknownTarget            a goto, Send or path that leads nowhere
+    │   ├── EmptyInputError          no input to start with, and no saved run to resume
+    │   ├── InvalidConfig            a setting of the call that is unknown or out of range
+    │   │   └── MissingLibrary       (ImportError) a feature needs a library that is not installed
+    │   ├── GraphRecursionError      (RecursionError) more supersteps than allowed
+    │   ├── BudgetExceeded           the call has spent what its Budget allows
+    │   ├── NodeFailed               a node's own exception, in records and batch results
+    │   ├── NodeTimeoutError         (TimeoutError) an attempt took too long
+    │   ├── NodeCancelledError       a node raised CancelledError although it was not cancelled
+    │   ├── RateLimited              an attempt above the rate that its RateLimit allows
+    │   ├── CircuitOpen              an attempt while the circuit breaker is open
+    │   ├── NonDeterminismError      a journalled step was called with other arguments than before
+    │   ├── QuestionMismatch         a task asks another question than the one that was answered
+    │   ├── InvalidResume            an answer to no open question, or an event that no run waits for
+    │   ├── UnansweredInterrupts     fresh input while questions are open
+    │   ├── GraphVersionMismatch     a thread saved by another version of the graph does not fit this one
+    │   ├── MutatedState             a node changed shared state in place (debug)
+    │   ├── RunCancelled             the run was cancelled
+    │   ├── ChildRunFailed           a child run that a node waited for did not complete
+    │   ├── GraphDrained             the run stopped at a superstep boundary, as requested; it can be resumed
+    │   └── RoutingError             the result of a state names no valid next step
+    ├── StorageError
+    │   ├── CheckpointConflict       the head moved under a commit
+    │   ├── ThreadBusy               another run is advancing the thread
+    │   ├── LeaseLost                another run has taken over the thread
+    │   ├── JournalConflict          a step is recorded already
+    │   ├── NamespaceBusy            two live calls of a subgraph share one memory
+    │   ├── CheckpointNotFound       the thread, branch or checkpoint does not exist
+    │   ├── SerdeError               a value that cannot be stored, or cannot be read; .key_path
+    │   ├── StoredError              a saved exception whose class is not known here
+    │   ├── StorageUnavailable       the database cannot be reached or written to now
+    │   │   ├── StorageFull          no room left
+    │   │   └── StorageLocked        another process has locked it for too long
+    │   ├── DamagedDatabase          stored data differs from what was written
+    │   ├── RecordConflict           a record is missing, or has changed since it was read
+    │   │   ├── DuplicateRecord      a record with this id or name exists
+    │   │   └── RecordPresent        a record exists that must not
+    │   ├── WrongEncryptionKey       encrypted with another key, or not encrypted
+    │   └── NewerFormat              written by a newer version of Statewright
+    ├── ModelError                   a model call produced no usable answer
+    │   ├── ModelUnavailable         the provider is unreachable, or refuses for now
+    │   ├── ModelAnswerInvalid       the answer does not have the requested form
+    │   └── MissingApiKey            the API key of a model, or of a service used by a tool, is not set
+    ├── ToolError                    a tool is missing, was called with invalid arguments, or failed
+    ├── ServiceError                 the service rejected a request; .status, .api_code and .details
+    │   ├── InvalidRequest           the request is incomplete or malformed
+    │   ├── Unauthorized             no credentials, or an unknown, revoked or expired key
+    │   ├── Forbidden                the caller lacks permission
+    │   ├── NotFound                 no such resource, or not visible to the caller
+    │   ├── RequestConflict          the request conflicts with current state
+    │   │   ├── InvalidTransition    the run or step cannot change from its status to the requested one
+    │   │   └── SignalMismatch       the run waits for another type of signal
+    │   ├── ServiceUnreachable       no response from the service
+    │   ├── PayloadTooLarge          the request is larger than the service accepts
+    │   └── TooManyRequests          a rate limit was exceeded; .retry_after
+    │       └── SpendingLimitReached a workspace has spent its daily limit; .limit, .used, .most, .ends_at
+    └── InternalError                a broken invariant of Statewright itself; please report it
+
+Errors of the graph, of a run, of storage and of Statewright itself have separate branches, because different people
+repair them. Control flow is not in the tree: the signals that pause a run derive from `BaseException`, so that a node's
+`except Exception` cannot swallow them. An error takes data and composes its own message: what happened, where, which
+value was found, and how to solve it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Final
+
+from statewright.errors.base import *
+from statewright.errors.graph import *
+from statewright.errors.run import *
+from statewright.errors.service import *
+from statewright.errors.storage import *
+
+__all__ = [
+    "BudgetExceeded",
+    "CheckpointConflict",
+    "CheckpointNotFound",
+    "ChildRunFailed",
+    "CircuitOpen",
+    "ConflictingWrites",
+    "DamagedDatabase",
+    "DuplicateRecord",
+    "EmptyInputError",
+    "ExpressionError",
+    "Forbidden",
+    "GraphDrained",
+    "GraphError",
+    "GraphRecursionError",
+    "GraphVersionMismatch",
+    "InternalError",
+    "InvalidConfig",
+    "InvalidGraph",
+    "InvalidRequest",
+    "InvalidResume",
+    "InvalidSchema",
+    "InvalidTransition",
+    "InvalidUpdateError",
+    "JournalConflict",
+    "LeaseLost",
+    "MissingApiKey",
+    "MissingLibrary",
+    "ModelAnswerInvalid",
+    "ModelError",
+    "ModelUnavailable",
+    "MutatedState",
+    "NamespaceBusy",
+    "NewerFormat",
+    "NoCheckpointerWarning",
+    "NodeCancelledError",
+    "NodeFailed",
+    "NodeTimeoutError",
+    "NonDeterminismError",
+    "NotFound",
+    "PayloadTooLarge",
+    "Problem",
+    "QuestionChanged",
+    "QuestionMismatch",
+    "RateLimited",
+    "RecordConflict",
+    "RecordPresent",
+    "RequestConflict",
+    "RoutingError",
+    "RunCancelled",
+    "RunError",
+    "SerdeError",
+    "ServiceError",
+    "ServiceUnreachable",
+    "SignalMismatch",
+    "SpendingLimitReached",
+    "StatewrightError",
+    "StorageError",
+    "StorageFull",
+    "StorageLocked",
+    "StorageUnavailable",
+    "StoredError",
+    "ThreadBusy",
+    "TooManyRequests",
+    "ToolError",
+    "UnansweredInterrupts",
+    "Unauthorized",
+    "UnfinishedJoinWarning",
+    "UnknownKeyWarning",
+    "UnknownTarget",
+    "WorkflowError",
+    "WrongEncryptionKey",
+    "nearest",
+]
+
+FORMER_NAMES: Final = {"Fenced": "LeaseLost", "MissingKey": "MissingApiKey", "WrongKey": "WrongEncryptionKey"}
+"""The current names of errors by their former ones, which can be imported until the next release."""
+
+if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+
+    def __getattr__(name: str) -> object:
+        current = FORMER_NAMES.get(name)
+        if current is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn(f"statewright.errors.{name} has been renamed to {current}.", DeprecationWarning, stacklevel=2)
+        return globals()[current]
+
+
+# Tracebacks, pickles and savers name the module of a class: it is the one that users import from.
+for _kind in [value for value in globals().values() if isinstance(value, type)]:
+    if _kind.__module__.startswith(f"{__name__}."):
+        _kind.__module__ = __name__

@@ -1,0 +1,62 @@
+"""The root of the tree of errors, and functions for composing and describing errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, ClassVar
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that `name` was probably meant to be, or None if none is close."""
+    from difflib import get_close_matches  # slow to import, and needed only when an error is composed
+
+    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def suggestion(name: str, known: Iterable[str], *, noun: str) -> str:
+    """Return a sentence or two with the closest known name and all known names."""
+    names = sorted(set(map(str, known)))
+    guess = nearest(name, names)
+    return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {', '.join(names) or 'none'}."
+
+
+def _rebuild(kind: type[StatewrightError], args: tuple[Any, ...], attributes: dict[str, Any]) -> StatewrightError:
+    """Rebuild a copied or unpickled error without calling its `__init__`, which has already composed the message."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an error, if it accepts one: a frozen dataclass does not, and must still be raised."""
+    with suppress(Exception):
+        error.add_note(note)
+
+
+def code_of(error: BaseException) -> str:
+    """Return the code of an error in records, logs and traces: its own if it has one, else the name of its class."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) and code else type(error).__name__
+
+
+class StatewrightError(Exception):
+    """The root of the tree."""
+
+    code: str = "SW-statewright-error"
+    exit_code: ClassVar[int] = 1
+    """Exit code of a command that fails with the error: 2 if another command line would have avoided it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.code = "SW-" + re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
+
+
+class InternalError(StatewrightError):
+    """A broken invariant of Statewright itself; please report it with the message."""
