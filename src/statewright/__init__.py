@@ -67,9 +67,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from statewright.cache import (
-        InMemoryCache,
-    )
+    from statewright.cache import InMemoryCache
     from statewright.channels import (
         AnyValue,
         AppendReducer,
@@ -116,20 +114,14 @@ if TYPE_CHECKING:
         sleep,
         wait_for_event,
     )
-    from statewright.runtime.functional import (
-        entrypoint,
-        task,
-    )
+    from statewright.runtime.functional import entrypoint, task
     from statewright.runtime.tasks.approval import request_approval
     from statewright.state import IsLastStep, MessagesState, RemainingSteps, StateSchema
     from statewright.store import InMemoryStore
 
 _HOMES = {
     "statewright.cache": ("InMemoryCache",),
-    "statewright.runtime.functional": (
-        "entrypoint",
-        "task",
-    ),
+    "statewright.runtime.functional": ("entrypoint", "task"),
     "statewright.channels": (
         "AnyValue",
         "AppendReducer",

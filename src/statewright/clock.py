@@ -1,4 +1,4 @@
-"""The port through which Statewright reads the time and waits.
+"""The port through which Statewright reads the time and waits, and the delays of retries.
 
 Only drivers and adapters hold a clock; the core receives instants as arguments. Tests use
 `statewright.testing.FakeClock`.
@@ -32,6 +32,19 @@ def as_seconds(duration: Duration) -> Seconds:
 def iso(instant: datetime) -> str:
     """Return an instant as the API and records write it, in UTC: `2026-01-02T00:00:00Z`."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def backoff(attempt: int, *, initial: float, longest: float, factor: float = 2.0) -> float:
+    """Return the seconds to wait after a failed attempt, counted from 1: exponential, with a cap, without jitter."""
+    try:
+        return min(initial * factor ** (attempt - 1), longest)
+    except OverflowError:  # a float, after about a thousand attempts
+        return longest if initial else 0.0
+
+
+def half_jitter(seconds: float, chance: float) -> float:
+    """Reduce a delay by up to 50 %, so that retries spread out; `chance` is between 0 and 1."""
+    return seconds * (1 + chance) / 2
 
 
 class Timer(Protocol):

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
-from statewright.encodable import encodable_json, finite_json
+from statewright.data.encodable import encodable_json, finite_json
 from statewright.errors import InvalidUpdateError
 
 KEPT: Final = "langchain"

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from statewright.encodable import encodable_json, encodable_text, finite_json
+from statewright.data.encodable import encodable_json, encodable_text, finite_json
 from statewright.errors import InvalidUpdateError
 from statewright.extras import optional
 from statewright.langchain_forms import (
     CallForm,
     MessageForm,
+    calls_of,
     joined_text,
     read_call,
     read_langchain,
@@ -35,6 +36,7 @@ __all__ = [
     "copied",
     "encodable_message",
     "form_of",
+    "langchain_calls",
     "read_tool_call",
     "replace",
 ]
@@ -216,6 +218,11 @@ def _from_langchain(value: Any) -> Message | RemoveMessage:
     form = read_langchain(value)
     calls = tuple(ToolCall(*call) for call in form.tool_calls)
     return Message(form.content, form.role, form.id, form.name, calls, form.tool_call_id, form.metadata)
+
+
+def langchain_calls(answer: Any) -> list[ToolCall]:
+    """Return the calls in an answer of a LangChain model: the valid ones, then those without a JSON object."""
+    return [ToolCall(*call) for call in calls_of(answer)]
 
 
 def _from_dict(data: Mapping[str, Any]) -> Message | RemoveMessage:

@@ -13,8 +13,8 @@ import pytest
 
 from statewright import START, Command, InMemorySaver, StateGraph, interrupt, wait_for_event
 from statewright.agents import create_react_agent, create_tool
+from statewright.data.json_schema import UnusableSchema, json_schema_validator
 from statewright.errors import StatewrightError, WorkflowError
-from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.models import ScriptedModel
 from statewright.workflow.states import load_workflow
 

@@ -1,6 +1,6 @@
 """Exponential backoff with a cap."""
 
-from statewright.backoff import backoff, half_jitter
+from statewright.clock import backoff, half_jitter
 
 
 def test_delays_grow_up_to_a_cap() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.work import spend_at_most
 
-from statewright.terminal_text import cut, last_written, plain, printable
+from statewright.text import cut, last_written, plain, printable
 
 
 @pytest.mark.parametrize(

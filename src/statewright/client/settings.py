@@ -6,8 +6,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Final
 
-from statewright.backoff import backoff, half_jitter
-from statewright.clock import Clock, SystemClock
+from statewright.clock import Clock, SystemClock, backoff, half_jitter
 from statewright.errors import InvalidConfig
 
 DEFAULT_URL: Final = "http://127.0.0.1:8123"

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
-from statewright.backoff import backoff
-from statewright.clock import Duration, as_seconds
+from statewright.clock import Duration, as_seconds, backoff
 from statewright.errors import InvalidGraph, ModelAnswerInvalid, NodeTimeoutError, RateLimited, RunError
 
 ErrorChoice = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]

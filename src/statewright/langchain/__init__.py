@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statewright.extras import optional
 from statewright.langchain.channel import LangChainMessages, add_messages
-from statewright.langchain_messages import from_langchain, is_langchain_message, to_langchain
+from statewright.langchain.messages import from_langchain, is_langchain_message, to_langchain
 from statewright.messages import REMOVE_ALL_MESSAGES
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, cast
 
 from statewright.channels import MISSING, Added, Channel, Merged, MessageBatch, Overwrite, listed, overwritten
 from statewright.errors import InvalidUpdateError, suggestion
-from statewright.langchain_messages import is_langchain_message, to_langchain
+from statewright.langchain.messages import is_langchain_message, to_langchain
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolResult
 
 Format = Literal["langchain-openai"]

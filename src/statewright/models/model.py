@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from statewright.encodable import encodable_text
+from statewright.data.encodable import encodable_text
 from statewright.messages import Message
 
 FinishReason = Literal["stop", "tools", "length", "refused"]

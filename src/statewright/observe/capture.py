@@ -22,7 +22,7 @@ from statewright.clock import Clock, SystemClock, iso
 from statewright.redaction import Redactor
 from statewright.runtime.invocation.run import CallingTask
 from statewright.runtime.tasks.scope import current_scope
-from statewright.terminal_text import cut, plain
+from statewright.text import cut, plain
 
 _is_relaying: ContextVar[bool] = ContextVar("statewright_log_passes_on", default=False)
 """True while a captured record is passed on to a stream, where it must not be captured again."""

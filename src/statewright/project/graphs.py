@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from statewright.problems import kind_of
+from statewright.data.problems import kind_of
 from statewright.project.reader import Reader
 from statewright.project.schema import DataSource, ServedGraph, ServedWorkflow
 from statewright.project.tables import DataSourceTable, GraphTable, LimitsTable, Sections, WorkflowTable

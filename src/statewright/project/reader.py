@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from statewright.data.problems import UNKNOWN_KEY, problems_from
 from statewright.errors import Problem
-from statewright.problems import UNKNOWN_KEY, problems_from
 from statewright.project.toml_positions import Keys, find_lines, format_path
 from statewright.workflow.states.language.yaml.nodes import Mark
 

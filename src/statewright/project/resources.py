@@ -8,8 +8,8 @@ from typing import Any
 
 from statewright.agents import check_name
 from statewright.agents.mcp import read_server
+from statewright.data.problems import kind_of
 from statewright.errors import InvalidConfig, ToolError, nearest
-from statewright.problems import kind_of
 from statewright.project.reader import Reader
 from statewright.project.tables import (
     AssistantTable,

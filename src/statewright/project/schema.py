@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 import pydantic.dataclasses
 from pydantic import BeforeValidator, ConfigDict, ValidationInfo
 
+from statewright.data.problems import expects
 from statewright.errors import InvalidConfig, Problem
-from statewright.problems import expects
 from statewright.project.tables import Concurrency, Count, Durability, Duration, MetricsAccess, Port, Text, Texts
 from statewright.project.toml_positions import format_path
 from statewright.storage.locations import path_of

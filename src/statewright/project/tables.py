@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
 
-from statewright.problems import checked, expects, unexpected
+from statewright.data.problems import checked, expects, unexpected
 from statewright.workflow.states.mcp import is_path
 from statewright.workflow.states.tools import check_host
 

@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol, cast
 
 from statewright.channels import Channel
 from statewright.errors import InvalidUpdateError, UnknownKeyWarning, suggestion
-from statewright.shorten import short_repr
 from statewright.state.schema import ROOT
+from statewright.text import short_repr
 
 UnknownKeys = Literal["warn", "error", "drop"]
 Writes = dict[str, Any] | list[tuple[str, Any]]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from statewright.channels import AnyValue, Append, LastValue, Overwrite
+from statewright.data.json_schema import UnusableSchema, json_schema_validator
 from statewright.errors import InvalidUpdateError
-from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.state.fields import Field
 from statewright.state.schema import SchemaKind, StateSchema
 

@@ -19,8 +19,8 @@ from statewright.agents.memory import MemoryContext, MemoryStrategy
 from statewright.agents.state.usage_limits import Allowance
 from statewright.agents.tools import Tool
 from statewright.agents.tools.calling import tool_options
+from statewright.data.fingerprint import fingerprint
 from statewright.errors import InvalidConfig, ModelError
-from statewright.fingerprint import fingerprint
 from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, ModelResponse, ToolSpec, Usage, named, repair_tool_rounds

@@ -14,8 +14,8 @@ from typing import Final
 from statewright.agents.memory.conversation import Conversation, read_conversation
 from statewright.agents.memory.limits import Limits, check_at_least, recent_start
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
+from statewright.data.fingerprint import fingerprint
 from statewright.errors import InvalidConfig, ModelError
-from statewright.fingerprint import fingerprint
 from statewright.lru_cache import LRUCache
 from statewright.messages import Message
 from statewright.store import Namespace, Store

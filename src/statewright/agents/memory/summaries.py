@@ -21,7 +21,7 @@ from typing import Final
 from statewright.agents.memory.conversation import Unit
 from statewright.agents.memory.limits import estimate_tokens
 from statewright.agents.memory.strategy import MemoryContext
-from statewright.encodable import encodable_text
+from statewright.data.encodable import encodable_text
 from statewright.lru_cache import LRUCache
 from statewright.messages import Message, ToolCall
 from statewright.models import ChatModel, ModelRequest, ModelResponse, named, prepare_request

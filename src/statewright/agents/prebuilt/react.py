@@ -21,7 +21,7 @@ from statewright.channels import add_messages
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
 from statewright.graph import END, START, Command, RetryPolicy, Runtime, Send
-from statewright.langchain_messages import is_langchain_message
+from statewright.langchain import is_langchain_message
 from statewright.messages import Message, as_message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from statewright.agents.loop.model_call import ask
 from statewright.agents.tools.tool import describe_problems
+from statewright.data.json_schema import UnusableSchema, json_schema_validator
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
 from statewright.graph import Runtime
-from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, OutputForm
 from statewright.models.adapters.conversion import without_fence

@@ -19,7 +19,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from statewright.agents.tools.answers import as_text, content_parts, read_iterators
 from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall
-from statewright.encodable import encodable_text
+from statewright.data.encodable import encodable_text
 from statewright.errors import InternalError, RunError, SerdeError, StorageError, ToolError, add_note, suggestion
 from statewright.graph import Runtime
 from statewright.messages import Message, ToolCall, ToolResult, encodable_message

@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from statewright.agents.tools.answers import IteratorReader
 from statewright.agents.tools.signature import Signature
 from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, WrongCall, check_name, describe_problems
+from statewright.data.json_schema import UnusableSchema, json_schema_validator
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
-from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.runtime.concurrency.private_loop import run_privately
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.state import type_adapter

@@ -14,8 +14,7 @@ from typing import IO, Any, Final
 from statewright.cli.chat.pieces import OutputPiece, OutputSequencer
 from statewright.cli.console.printing import count_of, printable_for
 from statewright.models import Usage
-from statewright.shorten import shorten
-from statewright.terminal_text import printable
+from statewright.text import printable, shorten
 
 DIM, RED, BOLD, BLUE = "2", "31", "1", "34"
 _WIDTH: Final = 160

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
-from statewright.terminal_text import printable
+from statewright.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

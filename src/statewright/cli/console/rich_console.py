@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from statewright.terminal_text import printable
+from statewright.text import printable
 
 
 class PrintableConsole(Console):

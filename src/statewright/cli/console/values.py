@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from statewright.cli.console.printing import say
-from statewright.jsonable import simplified, to_jsonable
+from statewright.data.jsonable import simplified, to_jsonable
 from statewright.messages import Message
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from statewright.cli.console.failure import CANCELLED, DONE, FAILED, WAITING
 from statewright.cli.console.table import format_instant
 from statewright.client import Client, Event, Run, Wait
-from statewright.shorten import shorten
+from statewright.text import shorten
 
 EXIT_CODES: Final[Mapping[str, int]] = {
     "completed": DONE,

@@ -24,7 +24,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, cast
 
-from statewright.encodable import encodable_text
+from statewright.data.encodable import encodable_text
 from statewright.errors import ModelError
 from statewright.messages import Message, ToolCall, copied, encodable_message
 from statewright.models.conversation.files import with_sendable_files

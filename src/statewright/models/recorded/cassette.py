@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
+from statewright.data.fingerprint import fingerprint
 from statewright.errors import ModelError
-from statewright.fingerprint import fingerprint
 from statewright.models.recorded.cassette_format import (
     JsonObject,
     decode_error,

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from statewright.checkpoint import BranchKey
+from statewright.data.fingerprint import fingerprint
 from statewright.errors import NamespaceBusy
-from statewright.fingerprint import fingerprint
 from statewright.graph import Memory
 from statewright.runtime.invocation.run import CallingTask, Run, SubgraphCall
 from statewright.runtime.tasks.scope import Scope

@@ -26,7 +26,7 @@ from statewright.errors import InvalidConfig, suggestion
 from statewright.events import Event, EventKind
 from statewright.graph import Node
 from statewright.ids import task_id
-from statewright.langchain_messages import is_langchain_message
+from statewright.langchain import is_langchain_message
 from statewright.messages import Message
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.events import warn_hidden_messages

@@ -21,13 +21,13 @@ from itertools import count
 from typing import Any, Final
 
 from statewright.checkpoint import Interrupt, check_value
+from statewright.data.fingerprint import fingerprint
 from statewright.errors import QuestionChanged, QuestionMismatch
-from statewright.fingerprint import fingerprint
 from statewright.ids import interrupt_id
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import Scope
-from statewright.shorten import short_repr
+from statewright.text import short_repr
 
 _STACK_LEVEL: Final = 5
 """From the warning to the line of the node that called `interrupt()`."""

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from statewright.channels import copy_container
 from statewright.checkpoint import JournalEntry, JournalKey, LeaseRequest, Pending, Task
+from statewright.data.fingerprint import fingerprint
 from statewright.errors import InvalidUpdateError, JournalConflict, LeaseLost, NonDeterminismError
 from statewright.events import Log
-from statewright.fingerprint import fingerprint
 from statewright.futures import is_future, resolve
 from statewright.graph import START, is_coroutine_function
 from statewright.ids import CheckpointId

@@ -11,7 +11,7 @@ from typing import Any
 from statewright.cache import CacheKey
 from statewright.channels import MessageBatch, copy_update, without_own_ids
 from statewright.checkpoint import Checkpoint, Task, TaskResult
-from statewright.fingerprint import fingerprint
+from statewright.data.fingerprint import fingerprint
 from statewright.graph import Graph
 from statewright.runtime.core.graph_migration import leads_to_nodes, renamed_target
 from statewright.runtime.core.program import NodeProgram, Program

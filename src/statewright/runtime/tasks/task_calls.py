@@ -29,8 +29,8 @@ from statewright.cache import Cache, CacheKey
 from statewright.channels import copy_container
 from statewright.checkpoint import JournalEntry, JournalKey, Task, scope_of
 from statewright.clock import Duration, as_seconds
+from statewright.data.fingerprint import fingerprint
 from statewright.errors import GraphDrained, InvalidUpdateError, LeaseLost, RunCancelled
-from statewright.fingerprint import fingerprint
 from statewright.futures import resolve
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout

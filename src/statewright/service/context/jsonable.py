@@ -1,4 +1,4 @@
-"""JSON of errors and metadata, as records store it. See `statewright.jsonable` for values."""
+"""JSON of errors and metadata, as records store it. See `statewright.data.jsonable` for values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from statewright import errors
+from statewright.data.jsonable import as_json
 from statewright.errors import StatewrightError, code_of
-from statewright.jsonable import as_json
 from statewright.runs import Json
 
 LONGEST_MESSAGE: Final = 4000

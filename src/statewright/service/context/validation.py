@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
+from statewright.data.problems import kind_of
 from statewright.errors import InvalidRequest, suggestion
-from statewright.problems import kind_of
 
 LONGEST_NAME: Final = 200
 """Characters."""

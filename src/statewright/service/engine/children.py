@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from statewright.data.jsonable import as_json
 from statewright.errors import InvalidRequest, suggestion
 from statewright.futures import drive, resolve
-from statewright.jsonable import as_json
 from statewright.runs import Change, Run, Signal, where
 from statewright.runtime import RUN_ENDED
 from statewright.service.context.requests import StartRun

@@ -17,10 +17,10 @@ from pydantic_core import to_json
 
 from statewright.checkpoint import Commit, Pending, step_id
 from statewright.clock import iso
+from statewright.data.jsonable import as_json
 from statewright.errors import SpendingLimitReached
 from statewright.events import Log
 from statewright.graph import START, Graph
-from statewright.jsonable import as_json
 from statewright.runs import (
     Advance,
     Approval,

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from statewright.checkpoint import BranchKey, Checkpointer, Commit, LeaseRequest, Pending
+from statewright.data.jsonable import as_json
 from statewright.errors import RecordConflict
 from statewright.events import Event, Log
 from statewright.futures import MaybeFuture, is_future
 from statewright.ids import CheckpointId
-from statewright.jsonable import as_json
 from statewright.runs import Change, Json, Spend
 from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.invocation.outcome import Failure

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from statewright.checkpoint import Interrupt, Task
 from statewright.clock import iso
+from statewright.data.jsonable import as_json
 from statewright.events import Entry
 from statewright.graph import START, Graph
 from statewright.ids import digest
-from statewright.jsonable import as_json
 from statewright.runs import (
     Approval,
     Change,

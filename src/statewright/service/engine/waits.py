@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, Final, cast
 
 from statewright.checkpoint import Interrupt, SavedCheckpoint
+from statewright.data.jsonable import as_json
 from statewright.errors import InvalidResume
 from statewright.ids import digest
-from statewright.jsonable import as_json
 from statewright.runs import (
     Among,
     Approval,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from statewright.async_futures import aresolve
-from statewright.jsonable import as_json
+from statewright.data.jsonable import as_json
 from statewright.runs import Json, ModelCall, Order, Run, RunEvent, StepLog, StepRun, Wait, where
 from statewright.service.context.records import Page, conditions_of
 from statewright.service.context.requests import RunFilter

@@ -8,6 +8,7 @@ from typing import Any, cast
 from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpointer
 from statewright.clock import iso
+from statewright.data.jsonable import as_json
 from statewright.errors import (
     CheckpointNotFound,
     InvalidRequest,
@@ -18,7 +19,6 @@ from statewright.errors import (
     StatewrightError,
     StorageError,
 )
-from statewright.jsonable import as_json
 from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.worker_threads import call_in_thread

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.checkpoint import Interrupt, InterruptKind
-from statewright.fingerprint import fingerprint
+from statewright.data.fingerprint import fingerprint
 from statewright.graph import Budget, Command
 from statewright.ids import InterruptId
 from statewright.runtime.lifecycle.snapshot import subgraphs_of

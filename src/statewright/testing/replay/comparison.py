@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG
-from statewright.fingerprint import fingerprint
+from statewright.data.fingerprint import fingerprint
 from statewright.graph import NodeError, Send
 from statewright.testing.replay.forms import plain_error
 from statewright.testing.replay.records import Completed, Failed, ForParent, Interrupted, RecordedRun, RecordedTask

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from statewright.channels import MISSING, changed
-from statewright.fingerprint import fingerprint
+from statewright.data.fingerprint import fingerprint
 from statewright.testing.replay.records import RecordedRun
 
 

@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from statewright.backoff import backoff, half_jitter
 from statewright.channels import Channel
 from statewright.checkpoint import Checkpointer, TaskResult
-from statewright.clock import Clock, as_seconds
+from statewright.clock import Clock, as_seconds, backoff, half_jitter
 from statewright.errors import GraphError, InternalError, NodeTimeoutError, RunError, StorageError, WorkflowError
 from statewright.graph import START, Graph, GraphBuilder, RetryPolicy
 from statewright.runtime import CompiledGraph, Instrument

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from statewright.checkpoint import Interrupt
 from statewright.clock import Duration
+from statewright.data.jsonable import copy_json
 from statewright.errors import InternalError
 from statewright.graph import Runtime
 from statewright.ids import interrupt_id
-from statewright.jsonable import copy_json
 from statewright.runtime.tasks.interrupt import wait_for
 from statewright.runtime.tasks.scope import current_scope
 from statewright.workflow.steps.model import Step

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
+from statewright.data.jsonable import quoted, to_strict_jsonable
 from statewright.errors import InvalidUpdateError
-from statewright.jsonable import quoted, to_strict_jsonable
 
 
 def to_jsonable(value: Any, label: str) -> Any:

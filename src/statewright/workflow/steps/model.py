@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
 from pydantic.alias_generators import to_camel
 
-from statewright.problems import expects
+from statewright.data.problems import expects
 
 Integer = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]

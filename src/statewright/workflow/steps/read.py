@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from statewright.data.problems import problems_from
 from statewright.errors import Problem, WorkflowError, suggestion
 from statewright.graph.command import RESERVED
-from statewright.problems import problems_from
 from statewright.workflow.steps.model import ConditionStep, Definition, Step, WaitStep
 
 _SEPARATORS: Final = (":", "|")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from statewright.langchain_messages import calls_of
+from statewright.messages import langchain_calls
 from statewright.models import OutputForm
 from statewright.models.adapters.conversion import find_finish_reason, finish_reason_of
 from statewright.models.adapters.langchain.conversion import as_text, convert_response
@@ -42,7 +42,7 @@ def test_a_reason_is_found_wherever_it_stands(facts: dict[str, Any], reason: str
 def test_answers_of_langchain_have_it(facts: dict[str, Any], reason: str | None, called: bool) -> None:
     calls = [{"name": "answer", "args": {}, "id": "1"}] if called else []
     answer = AIMessage("half", tool_calls=calls, response_metadata=facts)
-    response = convert_response(answer, calls_of(answer), facts, "m")
+    response = convert_response(answer, langchain_calls(answer), facts, "m")
     is_ended = reason in ("length", "refused")
     assert response.finish_reason == ("tools" if called and not is_ended else reason)
     if called:

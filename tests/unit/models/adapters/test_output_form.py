@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.json_schema import json_schema_validator
+from statewright.data.json_schema import json_schema_validator
 from statewright.messages import Message
 from statewright.models import ModelResponse, OutputForm
 from statewright.models.adapters.conversion import FIELD, is_wrapped, provider_form, unwrapped

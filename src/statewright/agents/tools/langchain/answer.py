@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from statewright.agents.tools.langchain.signature import config_parameters, with_exact_config
 from statewright.graph import Command, Send, is_coroutine_function
-from statewright.langchain_messages import from_langchain, is_langchain_message
+from statewright.langchain import from_langchain, is_langchain_message
 from statewright.messages import Message, ToolResult
 from statewright.models.coerce import is_instance_of
 

@@ -20,7 +20,7 @@ from statewright.agents.tools.langchain.signature import (
 )
 from statewright.agents.tools.tool import ToolContext, ToolOptions, WrongCall, check_name, describe_problems
 from statewright.channels import MISSING
-from statewright.langchain_messages import to_langchain
+from statewright.langchain import to_langchain
 from statewright.messages import Message
 from statewright.models.coerce import is_instance_of
 from statewright.runtime.concurrency.worker_threads import call_in_thread

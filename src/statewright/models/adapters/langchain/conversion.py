@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from statewright.langchain_forms import KEPT, SAID_ELSEWHERE, content_of, reasoning_of, text_of
-from statewright.langchain_messages import calls_of
-from statewright.messages import Message, ToolCall, read_tool_call
+from statewright.messages import Message, ToolCall, langchain_calls, read_tool_call
 from statewright.models.adapters.conversion import find_finish_reason, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import (
@@ -284,5 +283,5 @@ def _pieces(chunk: Any) -> list[Any]:
     pieces = getattr(chunk, "tool_call_chunks", None)
     if pieces is not None:
         return pieces
-    calls = enumerate(calls_of(chunk))
+    calls = enumerate(langchain_calls(chunk))
     return [{"index": index, "id": call.id, "name": call.name, "args": call.written} for index, call in calls]

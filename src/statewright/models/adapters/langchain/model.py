@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from statewright.errors import InvalidConfig, ModelAnswerInvalid, ModelError, StatewrightError
-from statewright.langchain_messages import calls_of
+from statewright.messages import langchain_calls
 from statewright.models.adapters.conversion import provider_form, unwrapped
 from statewright.models.adapters.langchain.conversion import (
     ChunkMerger,
@@ -180,7 +180,7 @@ class LangChainModel:
         return model_error(self.name, error, mask)
 
     def _response(self, answer: Any) -> ModelResponse:
-        return convert_response(answer, calls_of(answer), answer.response_metadata, self.name)
+        return convert_response(answer, langchain_calls(answer), answer.response_metadata, self.name)
 
 
 def _in_sent_form(request: ModelRequest) -> ModelRequest:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from statewright.json_schema import UnusableSchema, json_schema_validator
+from statewright.data.json_schema import UnusableSchema, json_schema_validator
 from statewright.models import OutputForm
 from statewright.workflow.states.expressions.output import ParsedOutput
 from statewright.workflow.states.templates import parse_template, render_off_loop

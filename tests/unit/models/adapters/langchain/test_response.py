@@ -6,8 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from statewright.langchain_forms import reasoning_of, text_of
-from statewright.langchain_messages import calls_of
-from statewright.messages import ToolCall
+from statewright.messages import ToolCall, langchain_calls
 from statewright.models import OutputForm, Usage
 from statewright.models.adapters.langchain.conversion import as_text, convert_response
 
@@ -15,7 +14,7 @@ FORM = OutputForm({"type": "object"})
 
 
 def read(answer: AIMessage) -> Any:
-    return convert_response(answer, calls_of(answer), answer.response_metadata, "m")
+    return convert_response(answer, langchain_calls(answer), answer.response_metadata, "m")
 
 
 def called(*names: str, content: Any = "") -> AIMessage:
@@ -60,7 +59,7 @@ def test_what_says_nothing_new_is_not_kept() -> None:
 
 def test_an_invalid_call_may_lack_everything() -> None:
     answer = AIMessage("", invalid_tool_calls=[{"name": None, "args": None, "id": None, "error": None}])
-    assert calls_of(answer) == [ToolCall("", "", invalid="")]
+    assert langchain_calls(answer) == [ToolCall("", "", invalid="")]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from statewright.data.json_schema import UnusableSchema, json_schema_validator
 from statewright.errors import ExpressionError
-from statewright.json_schema import UnusableSchema, json_schema_validator
 from statewright.workflow.states.expressions import parse_expression
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.output_schema import read_json_schema

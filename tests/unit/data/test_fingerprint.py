@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from statewright import Message
+from statewright.data.fingerprint import fingerprint
 from statewright.errors import InvalidUpdateError
-from statewright.fingerprint import fingerprint
 
 
 @dataclass
@@ -61,7 +61,7 @@ def test_different_values_have_different_ones(first: Any, second: Any) -> None:
 
 
 def test_a_fingerprint_is_the_same_in_every_process() -> None:
-    code = "from statewright.fingerprint import fingerprint as f; print(f({'a': {'x', 'y', 'z'}, 'b': (1, None)}))"
+    code = "from statewright.data.fingerprint import fingerprint as f; print(f({'a': {'x', 'y', 'z'}, 'b': (1, None)}))"
     found = {
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}

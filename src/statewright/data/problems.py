@@ -16,8 +16,8 @@ from pydantic import AfterValidator, ValidationError, WrapValidator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
+from statewright.data.jsonable import quoted
 from statewright.errors import Problem, StatewrightError, suggestion
-from statewright.jsonable import quoted
 
 DocumentPath = tuple[str | int, ...]
 """The keys and indexes from the document to a value."""

@@ -1,14 +1,13 @@
-"""Conversion of messages from and to LangChain; `langchain_forms` has the rules."""
+"""Conversion of messages from and to LangChain, as users call it; `langchain_forms` has the rules."""
 
 from __future__ import annotations
 
 from typing import Any, cast, overload
 
-from statewright import langchain_forms
 from statewright.langchain_forms import is_langchain_message, write_langchain, write_removal
-from statewright.messages import Message, RemoveMessage, ToolCall, as_message, form_of
+from statewright.messages import Message, RemoveMessage, as_message, form_of
 
-__all__ = ["calls_of", "from_langchain", "is_langchain_message", "to_langchain"]
+__all__ = ["from_langchain", "is_langchain_message", "to_langchain"]
 
 
 @overload
@@ -45,8 +44,3 @@ def _to_langchain(value: object) -> Any:
         return value
     message = as_message(value)
     return write_removal(message.id) if isinstance(message, RemoveMessage) else write_langchain(form_of(message))
-
-
-def calls_of(answer: Any) -> list[ToolCall]:
-    """Return the calls of an answer: the valid ones, then those whose arguments are not a JSON object."""
-    return [ToolCall(*call) for call in langchain_forms.calls_of(answer)]

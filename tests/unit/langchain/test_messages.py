@@ -20,7 +20,7 @@ from langchain_core.messages import RemoveMessage as LangChainRemoveMessage
 from tests.work import examples
 
 from statewright.channels import add_messages
-from statewright.langchain_messages import from_langchain, to_langchain
+from statewright.langchain.messages import from_langchain, to_langchain
 from statewright.messages import Message, RemoveMessage, ToolCall, as_message
 
 TEXT = st.text(max_size=8)

@@ -1,6 +1,6 @@
 """Shortening of values for messages."""
 
-from statewright.shorten import short_repr, shorten
+from statewright.text import short_repr, shorten
 
 
 class _Broken:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from statewright.data.problems import checked, expects, format_json_path, kind_of, problems_from, suggest_key
 from statewright.errors import Problem, ToolError
-from statewright.problems import checked, expects, format_json_path, kind_of, problems_from, suggest_key
 
 
 class Strict(BaseModel):

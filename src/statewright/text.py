@@ -1,4 +1,4 @@
-"""Removal of terminal control sequences from text, for storing and for printing."""
+"""Text for messages and terminals: shortened, and without control sequences."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ _C1_SEQUENCE: Final = re.compile(r"\x9b[0-?]*+[ -/]*+[@-~]?|[\x90\x98\x9d-\x9f][
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and characters that change the direction of text."""
+
+
+def shorten(text: str, longest: int) -> str:
+    """Return a text, cut to at most `longest` characters, three dots included."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def short_repr(value: object, longest: int = 80) -> str:
+    """Return the representation of a value, cut like `shorten`; of a value that has none, its type."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a value of type {type(value).__name__}"
+    return shorten(text, longest)
 
 
 def plain(text: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
-from statewright.encodable import encodable_text
+from statewright.data.encodable import encodable_text
 
 _REFUSALS: Final = (PydanticSerializationError, ValueError, TypeError, RecursionError)
 _MAX_DEPTH: Final = 300

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from statewright.jsonable import as_json, copy_json, quoted, simplified, to_jsonable, to_strict_jsonable
+from statewright.data.jsonable import as_json, copy_json, quoted, simplified, to_jsonable, to_strict_jsonable
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

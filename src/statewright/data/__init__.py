@@ -1,0 +1,1 @@
+"""Data from and for the outside: as JSON, checked against schemas, compared by fingerprints."""
