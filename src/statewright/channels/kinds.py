@@ -16,27 +16,30 @@ from statewright.channels.delta import Added
 from statewright.errors import InvalidUpdateError, suggestion
 
 
-class LastValue(Channel):
+class _Latest(Channel):
+    """Base of channels that keep one of the values written in a superstep: the last in task order."""
+
+    guard: bool = False
+    """True if two writers in one superstep are a conflict; otherwise the last one wins."""
+    conflict: ClassVar[str] = "is guarded"
+
+    def apply(self, current: Any, updates: Sequence[Any]) -> Any:
+        if self.guard and len(updates) > 1:
+            raise Conflict(self.conflict)
+        value = updates[-1]
+        return value.value if type(value) is Overwrite else value
+
+
+class LastValue(_Latest):
     """Keeps the last value; two writers in one superstep are a conflict."""
 
     single: ClassVar[bool] = True
-
-    def apply(self, current: Any, updates: Sequence[Any]) -> Any:
-        if len(updates) > 1:
-            raise Conflict("keeps one value")
-        value = updates[0]
-        return value.value if type(value) is Overwrite else value
+    guard: bool = True
+    conflict: ClassVar[str] = "keeps one value"
 
 
-# -- writers that are known to agree
-
-
-class AnyValue(Channel):
-    """Keeps one of the values written in a superstep: the last in task order."""
-
-    def apply(self, current: Any, updates: Sequence[Any]) -> Any:
-        value = updates[-1]
-        return value.value if type(value) is Overwrite else value
+class AnyValue(_Latest):
+    """Keeps the last value in task order. For writers that are known to agree."""
 
 
 # -- reducers: updates are folded into the value one after another
@@ -160,7 +163,7 @@ class Topic(Channel):
 # snapshots. A checkpoint between N and N+1 contains it, so that a crash there does not lose it.
 
 
-class Ephemeral(Channel):
+class Ephemeral(_Latest):
     """Keeps a value for the superstep after the one that wrote it; of several writers, the last in task order wins."""
 
     transient: bool = True
@@ -168,34 +171,20 @@ class Ephemeral(Channel):
 
     def __init__(self, *, guard: bool = False, lifetime: Literal["next", "step"] = "next") -> None:
         self.guard = guard
-        """True if two writers in one superstep are a conflict; otherwise the last one wins."""
         self.lifetime = lifetime
         """`"step"` clears the value before the next superstep: only conditional edges see it."""
-
-    def apply(self, current: Any, updates: Sequence[Any]) -> Any:
-        if self.guard and len(updates) > 1:
-            raise Conflict("is guarded")
-        value = updates[-1]
-        return value.value if type(value) is Overwrite else value
 
 
 # -- values that are never saved: connections, handles, caches
 
 
-class Untracked(Channel):
+class Untracked(_Latest):
     """Keeps the last value for the duration of a run; never saved, and removed from a saved Send."""
 
     saved: ClassVar[bool] = False
 
     def __init__(self, *, guard: bool = True) -> None:
         self.guard = guard
-        """True if two writers in one superstep are a conflict; otherwise the last one wins."""
-
-    def apply(self, current: Any, updates: Sequence[Any]) -> Any:
-        if self.guard and len(updates) > 1:
-            raise Conflict("is guarded")
-        value = updates[-1]
-        return value.value if type(value) is Overwrite else value
 
 
 # -- arrivals, counted by name

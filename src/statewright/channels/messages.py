@@ -90,9 +90,12 @@ class Messages(Channel):
         replaced = overwritten((update,))
         if replaced is not MISSING:
             return Overwrite(self.apply(MISSING, [self.prepare(replaced, task_id)]))
-        items = listed(update)
+        return self.batch(listed(update), task_id)
+
+    def batch(self, items: Sequence[Any], task_id: str) -> MessageBatch:
+        """Return the items as messages, with ids derived from the task for those that have none."""
         all_new = True
-        batch: list[Message | RemoveMessage] = []
+        batch: list[Any] = []
         for position, item in enumerate(items):
             message = encodable_message(item) if type(item) is Message else as_message(item)
             if message.id is None:

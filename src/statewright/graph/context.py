@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeGuard, TypeVar, runtime_checkable
 
@@ -24,37 +25,20 @@ StreamWriter = Callable[[Any], None]
 """Sends one value to readers of the stream mode `custom`; does nothing if there are none."""
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class ExecutionInfo:
     """Identifies an execution: for logs, and as an idempotency key."""
 
-    __slots__ = ("attempt", "checkpoint_id", "namespace", "node", "run_id", "step", "task_id", "thread_id", "workspace")
-
-    def __init__(
-        self,
-        *,
-        thread_id: str | None,
-        run_id: str,
-        namespace: str,
-        checkpoint_id: str | None,
-        step: int,
-        node: str,
-        task_id: str,
-        attempt: int = 1,
-        workspace: str = DEFAULT_WORKSPACE,
-    ) -> None:
-        self.thread_id = thread_id
-        self.run_id = run_id
-        self.namespace = namespace
-        self.checkpoint_id = checkpoint_id
-        self.step = step
-        self.node = node
-        self.task_id = task_id
-        self.attempt = attempt
-        self.workspace = workspace
-        """The workspace of the thread. Data that nodes store by thread elsewhere needs both in its key."""
-
-    def __repr__(self) -> str:
-        return f"ExecutionInfo({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+    attempt: int = 1
+    checkpoint_id: str | None
+    namespace: str
+    node: str
+    run_id: str
+    step: int
+    task_id: str
+    thread_id: str | None
+    workspace: str = DEFAULT_WORKSPACE
+    """The workspace of the thread. Data that nodes store by thread elsewhere needs both in its key."""
 
 
 class Host(Protocol):
@@ -270,18 +254,13 @@ class Runtime(Generic[Ctx]):
         self._host.record(kind, data)
 
 
+@dataclass(slots=True, eq=False)
 class NodeError:
     """The argument of an error handler: the failed node, its input, and the error."""
 
-    __slots__ = ("error", "input", "node")
-
-    def __init__(self, node: str, error: BaseException, input: Any) -> None:  # noqa: A002  # the field's word
-        self.node = node
-        self.error = error
-        self.input = input
-
-    def __repr__(self) -> str:
-        return f"NodeError(node={self.node!r}, error={self.error!r})"
+    node: str
+    error: BaseException
+    input: Any
 
 
 stored_as(51, NodeError, lambda value: [value.node, value.error, value.input], lambda fields: NodeError(*fields))

@@ -13,13 +13,13 @@ so a node without declared targets may lead anywhere (`_successors`).
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from statewright.channels import LastValue
 from statewright.clock import as_seconds
-from statewright.errors import nearest
+from statewright.errors import nearest, suggestion
 from statewright.graph.command import END, RESERVED, START, STOP
 from statewright.graph.context import SubgraphLike
 from statewright.graph.functions.hints import declared_by_hint, may_go_anywhere, return_hint
@@ -51,9 +51,7 @@ def find_problems(
         *_alias_problems(graph),
         *_edge_problems(graph),
         *_branch_problems(graph),
-        *_destination_problems(graph),
-        *_interrupt_problems(graph, interrupts),
-        *_entered_problems(graph, entered),
+        *_reference_problems(graph, interrupts, entered),
         *_entry_problems(graph),
         *_conflict_problems(graph),
     ]
@@ -62,7 +60,8 @@ def find_problems(
 
 def _schema_problems(graph: Graph) -> Iterator[str]:
     if graph.answers_to is not None and graph.answers_to not in graph.fields:
-        yield f"answers_to={graph.answers_to!r} is not a field of the state. {_hint(graph.answers_to, graph.fields)}"
+        hint = suggestion(graph.answers_to, graph.fields, noun="Fields")
+        yield f"answers_to={graph.answers_to!r} is not a field of the state. {hint}"
     for role, schema in (("state", graph.schema), ("input", graph.input_schema)):
         for name in schema.derived:
             yield f"The {role} schema contains {name!r}, which is Derived. Only an output schema may contain it."
@@ -74,15 +73,14 @@ def _schema_problems(graph: Graph) -> Iterator[str]:
 
 
 def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
-    if node.join not in typing.get_args(Join):
-        yield f"Node {node.name!r}: unknown join {node.join!r}. {_kinds(typing.get_args(Join))}"
-    if node.memory not in typing.get_args(Memory):
-        yield f"Node {node.name!r}: unknown memory {node.memory!r}. {_kinds(typing.get_args(Memory))}"
-    elif node.memory != "call" and not node.is_subgraph:
+    for option, kinds in (("join", typing.get_args(Join)), ("memory", typing.get_args(Memory))):
+        if getattr(node, option) not in kinds:
+            yield f"Node {node.name!r}: unknown {option} {getattr(node, option)!r}. Kinds: {', '.join(kinds)}."
+    if node.memory in ("thread", "none") and not node.is_subgraph:
         yield f"Node {node.name!r}: memory={node.memory!r} is for subgraphs, and this node is a function."
     for channel in node.on:
         if channel not in graph.fields:
-            hint = _hint(channel, graph.fields)
+            hint = suggestion(channel, graph.fields, noun="Fields")
             yield f"Node {node.name!r} waits for channel {channel!r}, which does not exist. {hint}"
     yield from _policy_problems(node)
     yield from _access_problems(graph, node)
@@ -139,7 +137,8 @@ def _access_problems(graph: Graph, node: Node) -> Iterator[str]:
     for verb, names in (("reads", node.reads), ("writes", node.writes)):
         for name in names or ():
             if name not in graph.fields and name not in graph.schema.managed and graph.schema.closed:
-                yield f"Node {node.name!r} {verb} {name!r}: there is no such field. {_hint(name, graph.fields)}"
+                hint = suggestion(name, graph.fields, noun="Fields")
+                yield f"Node {node.name!r} {verb} {name!r}: there is no such field. {hint}"
 
 
 def _conflict_problems(graph: Graph) -> Iterator[str]:
@@ -164,7 +163,7 @@ def _tag_problems(graph: Graph) -> Iterator[str]:
     tags = {tag for node in graph.nodes.values() for tag in node.tags}
     for tag, limits in graph.tag_limits.items():
         if tag not in tags:
-            yield f"Limits are set for the tag {tag!r}, which no node has. {_hint(tag, tags)}"
+            yield f"Limits are set for the tag {tag!r}, which no node has. {suggestion(tag, tags, noun='Tags')}"
         if limits.max_concurrency is not None and not _is_count(limits.max_concurrency):
             yield f"Tag {tag!r}: max_concurrency is {limits.max_concurrency!r}. Give a whole number of at least 1."
 
@@ -175,9 +174,11 @@ def _parameter_problems(owner: str, action: object, has_store: bool) -> Iterator
     except (TypeError, ValueError):
         return  # a builtin without a signature is called with the state
     for name in parameters.unknown:
+        guess = nearest(name, INJECTABLE)
         yield (
-            f"{owner} has the parameter {name!r}, which cannot be injected. {_guess(name, INJECTABLE)}"
-            f"Give it a default, or use one of {', '.join(INJECTABLE)}."
+            f"{owner} has the parameter {name!r}, which cannot be injected. "
+            + (f"Did you mean {guess!r}? " if guess else "")
+            + f"Give it a default, or use one of {', '.join(INJECTABLE)}."
         )
     if not has_store and any(name in parameters.required and kind == "store" for name, kind in parameters.asked):
         yield f"{owner} has a store parameter, but the graph has no store. Pass compile(store=...)."
@@ -219,46 +220,49 @@ def _edge_problems(graph: Graph) -> Iterator[str]:
         if start == END:
             yield f"{edge}: nothing can follow END."
         elif start not in graph.nodes and start != START:
-            yield f"{edge}: node {start!r} does not exist. {_hint(start, graph.nodes)}"
+            yield f"{edge}: node {start!r} does not exist. {suggestion(start, graph.nodes, noun='Nodes')}"
         if edge in checked:
             continue
         checked.add(edge)
         if end == START:
             yield f"{edge}: START cannot be entered again. Lead the edge to the node after START."
         elif end not in graph.nodes and end != END:
-            yield f"{edge}: node {end!r} does not exist. {_hint(end, graph.nodes)}"
+            yield f"{edge}: node {end!r} does not exist. {suggestion(end, graph.nodes, noun='Nodes')}"
 
 
 def _branch_problems(graph: Graph) -> Iterator[str]:
+    for branch in (branch for branches in graph.branches.values() for branch in branches):
+        if branch.targets is not None and not branch.targets:
+            yield f"{_name_of(branch)} has no targets. List them in path_map."
+
+
+def _name_of(branch: Branch) -> str:
+    return f"The conditional edge {branch.name!r} from {branch.source!r}"
+
+
+def _reference_problems(graph: Graph, interrupts: Sequence[str], entered: Sequence[str]) -> Iterator[str]:
+    """Report unknown nodes that are named elsewhere than in edges."""
+    for subject, name, reserved in _references(graph, interrupts, entered):
+        if name not in graph.nodes and name not in reserved:
+            yield f"{subject} {name!r}: there is no such node. {suggestion(name, graph.nodes, noun='Nodes')}"
+
+
+def _references(
+    graph: Graph, interrupts: Sequence[str], entered: Sequence[str]
+) -> Iterator[tuple[str, str, Container[str]]]:
+    """Yield the subject of a sentence, the node that it names, and the names that are also allowed there."""
     for source, branches in graph.branches.items():
-        if source not in graph.nodes and source != START:
-            yield f"The conditional edge from {source!r}: there is no such node. {_hint(source, graph.nodes)}"
+        yield "The conditional edge from", source, (START,)
         for branch in branches:
-            yield from _target_problems(graph, branch)
-
-
-def _target_problems(graph: Graph, branch: Branch) -> Iterator[str]:
-    edge = f"The conditional edge {branch.name!r} from {branch.source!r}"
-    if branch.targets is not None and not branch.targets:
-        yield f"{edge} has no targets. List them in path_map."
-    for target in dict.fromkeys((branch.targets or {}).values()):
-        if target not in graph.nodes and target not in (END, STOP):
-            yield f"{edge} leads to {target!r}: there is no such node. {_hint(target, graph.nodes)}"
-
-
-def _destination_problems(graph: Graph) -> Iterator[str]:
+            for target in dict.fromkeys((branch.targets or {}).values()):
+                yield f"{_name_of(branch)} leads to", target, (END, STOP)
     for node in graph.nodes.values():
         for target in node.destinations or ():
-            if target not in graph.nodes and target not in RESERVED:
-                yield f"Node {node.name!r} declares the destination {target!r}: there is no such node. " + _hint(
-                    target, graph.nodes
-                )
-
-
-def _interrupt_problems(graph: Graph, interrupts: Sequence[str]) -> Iterator[str]:
+            yield f"Node {node.name!r} declares the destination", target, RESERVED
     for name in interrupts:
-        if name not in graph.nodes and name != "*":
-            yield f"An interrupt is set at {name!r}: there is no such node. {_hint(name, graph.nodes)}"
+        yield "An interrupt is set at", name, ("*",)
+    for name in entered:
+        yield "The budget names", name, ()
 
 
 def _entry_problems(graph: Graph) -> Iterator[str]:
@@ -267,12 +271,6 @@ def _entry_problems(graph: Graph) -> Iterator[str]:
     elif not (graph.edges.get(START) or graph.branches.get(START) or START in graph.joins_by_start):
         first = next(iter(graph.nodes))
         yield f"The graph has no entry. Add an edge from START, e.g. add_edge(START, {first!r})."
-
-
-def _entered_problems(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
-    for name in entered:
-        if name not in graph.nodes:
-            yield f"The budget names {name!r}: there is no such node. {_hint(name, graph.nodes)}"
 
 
 def _unreachable(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
@@ -316,17 +314,3 @@ def has_declared_end(graph: Graph, node: Node) -> bool:
     if node.name in graph.edges or node.name in graph.branches or node.name in graph.joins_by_start:
         return True
     return return_hint(node.action) is not None
-
-
-def _hint(name: str, names: Iterable[str]) -> str:
-    names = sorted(names)
-    return f"{_guess(name, names)}Known: {', '.join(names) or 'none'}."
-
-
-def _guess(name: str, names: Iterable[str]) -> str:
-    guess = nearest(name, names)
-    return f"Did you mean {guess!r}? " if guess else ""
-
-
-def _kinds(kinds: Sequence[str]) -> str:
-    return f"Kinds: {', '.join(kinds)}."

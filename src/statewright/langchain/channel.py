@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
-from statewright.channels import MISSING, Added, Channel, Merged, MessageBatch, Overwrite, listed, overwritten
+from statewright.channels import MISSING, Added, Merged, MessageBatch, Messages, overwritten
 from statewright.errors import InvalidUpdateError, suggestion
 from statewright.langchain.messages import is_langchain_message, to_langchain
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolResult
@@ -20,32 +20,21 @@ from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, To
 Format = Literal["langchain-openai"]
 
 
-class LangChainMessages(Channel):
+class LangChainMessages(Messages):
     """A conversation of messages of LangChain, which are appended, replaced in place by id, or removed.
 
     With `format="langchain-openai"` the content of all messages is written as OpenAI writes it.
     """
-
-    prepares: ClassVar[bool] = True
-    keeps_update: ClassVar[bool] = False
 
     def __init__(self, *, format: Format | None = None) -> None:  # noqa: A002  # LangGraph's word
         if format not in (None, "langchain-openai"):
             raise InvalidUpdateError(f"Unknown format {format!r}. Formats: 'langchain-openai'.")
         self.format = format
 
-    def start(self) -> list[Any]:
-        return []
-
-    def prepare(self, update: Any, task_id: str) -> Any:
-        if type(update) is MessageBatch:
-            return update
-        replaced = overwritten((update,))
-        if replaced is not MISSING:
-            return Overwrite(self.apply(MISSING, [self.prepare(replaced, task_id)]))
+    def batch(self, items: Sequence[Any], task_id: str) -> MessageBatch:
         all_new = True
         batch: list[Any] = []
-        for position, item in enumerate(listed(update)):
+        for position, item in enumerate(items):
             message = coerce_message(item)
             if message.id is None:
                 message = message.model_copy(update={"id": f"{task_id}-{position}"})

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from statewright.channels import Messages
-from statewright.langchain import LangChainMessages
 from statewright.state.fields import Field
 from statewright.state.schema import ROOT, SchemaKind, StateSchema
 from statewright.state.validate import is_required, modern_typeddict, type_adapter, unqualified, with_any_type
@@ -48,7 +47,7 @@ def _required(schema: StateSchema, field: Field) -> bool:
 
 
 def _hint(field: Field) -> Any:
-    if isinstance(field.channel, Messages | LangChainMessages):
+    if isinstance(field.channel, Messages):
         return list[dict[str, Any]]  # messages in their JSON form
     return modern_typeddict(unqualified(field.hint))
 

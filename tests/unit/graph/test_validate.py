@@ -75,7 +75,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     # ends of edges
     "edge to an unknown node": (
         lambda: good().add_edge("publish", "reveiw"),
-        r"Edge 'publish' -> 'reveiw': node 'reveiw' does not exist\. Did you mean 'review'\? Known: draft, publish, review\.",  # noqa: E501
+        r"Edge 'publish' -> 'reveiw': node 'reveiw' does not exist\. Did you mean 'review'\? Nodes: draft, publish, review\.",  # noqa: E501
     ),
     "edge from an unknown node": (
         lambda: good().add_edge("drat", "review"),
@@ -83,7 +83,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "edge to something without any likeness": (
         lambda: good().add_edge("draft", "zzz"),
-        r"node 'zzz' does not exist\. Known: draft, publish, review\.",
+        r"node 'zzz' does not exist\. Nodes: draft, publish, review\.",
     ),
     "edge into START": (
         lambda: good().add_edge("publish", START),
@@ -205,7 +205,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "an unknown channel to wait for": (
         lambda: graph_of("a").add_node("b", nothing, on=["lgo"]),
-        r"'b' waits for channel 'lgo', which does not exist\. Did you mean 'log'\? Known: log, x",
+        r"'b' waits for channel 'lgo', which does not exist\. Did you mean 'log'\? Fields: log, x",
     ),
     "a parameter that nothing fills": (
         lambda: graph_of("a").add_node("b", lambda state, runtme: None).add_edge("a", "b"),
