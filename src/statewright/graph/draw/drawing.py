@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from statewright.graph.draw.mermaid import mermaid
-from statewright.graph.draw.render import render
 from statewright.graph.draw.shapes import Shapes
+from statewright.graph.draw.source import dot, mermaid
+from statewright.graph.draw.svg import svg
+from statewright.graph.draw.text import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +21,15 @@ class Drawing(Shapes):
 
     def draw_dot(self) -> str:
         """Return a digraph for Graphviz."""
-        return render(self, "dot")
+        return dot(self)
 
     def draw_ascii(self) -> str:
         """Return boxes and lines as text."""
-        return render(self, "ascii")
+        return text(self)
 
     def draw_svg(self) -> str:
         """Return a standalone SVG element."""
-        return render(self, "svg")
+        return svg(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return nodes and edges as plain data."""

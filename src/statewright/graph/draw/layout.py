@@ -7,7 +7,7 @@ position of the neighbours above or below. All passes are linear in nodes, edges
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -43,6 +43,20 @@ def lay_out(shapes: Shapes) -> Layout:
             layers[bend[1]].append(bend)  # pyright: ignore  # all but the ends of a path are bends
     _order(layers, list(paths.values()))
     return Layout(tuple(map(tuple, layers)), paths, tuple(sorted(loops)))
+
+
+def place(layout: Layout, width_of: Callable[[Slot], float], gap: float) -> tuple[dict[Slot, float], float]:
+    """Return the horizontal centre of each slot, with layers centred under the widest one, and the width of that."""
+    widths = [[width_of(slot) for slot in layer] for layer in layout.layers]
+    totals = [sum(layer) + gap * (len(layer) - 1) for layer in widths]
+    widest = max(totals, default=0.0)
+    centres: dict[Slot, float] = {}
+    for layer, own, total in zip(layout.layers, widths, totals, strict=True):
+        left = (widest - total) / 2
+        for slot, width in zip(layer, own, strict=True):
+            centres[slot] = left + width / 2
+            left += width + gap
+    return centres, widest
 
 
 def _loop_edges(shapes: Shapes) -> set[int]:

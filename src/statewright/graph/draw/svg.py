@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape as escape_html
 from itertools import pairwise
 
-from statewright.graph.draw.layout import Layout, Slot, lay_out
+from statewright.graph.draw.layout import Layout, Slot, lay_out, place
 from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
 HEIGHT, LAYER, GAP, MARGIN = 36, 84, 32, 24
@@ -90,18 +90,13 @@ def _points(
     layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[str, float]
 ) -> tuple[dict[Slot, Point], float]:
     """Return the centre of each slot, and the width of the widest layer; `labels` are widths of labels above boxes."""
-    widths = [
-        [max(_width(nodes[slot]), labels.get(slot, 0.0)) if isinstance(slot, str) else 12.0 for slot in layer]
-        for layer in layout.layers
-    ]
-    totals = [sum(layer) + GAP * (len(layer) - 1) for layer in widths]
-    widest = max(totals, default=0.0)
-    points: dict[Slot, Point] = {}
-    for number, (layer, own) in enumerate(zip(layout.layers, widths, strict=True)):
-        x = MARGIN + (widest - totals[number]) / 2
-        for slot, width in zip(layer, own, strict=True):
-            points[slot] = (x + width / 2, MARGIN + number * LAYER + HEIGHT / 2)
-            x += width + GAP
+
+    def room(slot: Slot) -> float:
+        return max(_width(nodes[slot]), labels.get(slot, 0.0)) if isinstance(slot, str) else 12.0
+
+    centres, widest = place(layout, room, GAP)
+    heights = {slot: number * LAYER for number, layer in enumerate(layout.layers) for slot in layer}
+    points = {slot: (MARGIN + x, MARGIN + heights[slot] + HEIGHT / 2) for slot, x in centres.items()}
     return points, widest
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from statewright.graph.draw.layout import Layout, Slot, lay_out
+from statewright.graph.draw.layout import Layout, Slot, lay_out, place
 from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
@@ -160,22 +160,15 @@ def _width(node: DrawnNode) -> int:
 
 
 def _columns(layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[Slot, str]) -> dict[Slot, int]:
-    """Return the centre column of each slot: layers are centred under the widest, with room for labels."""
+    """Return the column of the centre of each slot, with room for labels."""
 
     def room(slot: Slot) -> int:
         if not isinstance(slot, str):
             return 1
         return max(_width(nodes[slot]), 2 * len(labels.get(slot, "")) + 3)
 
-    widths = [[room(slot) for slot in layer] for layer in layout.layers]
-    totals = [sum(layer) + GAP * (len(layer) - 1) for layer in widths]
-    columns: dict[Slot, int] = {}
-    for layer, own, total in zip(layout.layers, widths, totals, strict=True):
-        column = (max(totals) - total) // 2
-        for slot, width in zip(layer, own, strict=True):
-            columns[slot] = column + width // 2
-            column += width + GAP
-    return columns
+    centres, _ = place(layout, room, GAP)
+    return {slot: int(centre - 0.5) for slot, centre in centres.items()}  # the middle of column n is at n + 0.5
 
 
 def _loops(shapes: Shapes, layout: Layout) -> Iterable[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from statewright.graph.draw import Drawing, DrawnEdge, DrawnNode
-from statewright.graph.draw.dot import dot
+from statewright.graph.draw.source import dot
 
 TEXT = r'"((?:[^"\\]|\\.)*)"'
 HEAD = re.compile(rf"digraph {TEXT} {{")

@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 
 from statewright.graph.draw import Drawing, DrawnEdge, DrawnNode
-from statewright.graph.draw.mermaid import mermaid
+from statewright.graph.draw.source import mermaid
 
 NODE = re.compile(r'    (n\d+)(\(\[|\[\[|\[/|\[)"([^"]*)"(\]\)|\]\]|/\]|\])')
 EDGE = re.compile(r'    (n\d+) (-->|==>|-\.->)(?:\|"([^"]*)"\|)? (n\d+)')

@@ -1,10 +1,12 @@
-"""Drawings as Mermaid flowcharts. Ids are generated, because names may be keywords of Mermaid."""
+"""Drawings as source text for other programs: Mermaid flowcharts, and digraphs for Graphviz."""
 
 from __future__ import annotations
 
 from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
-_SHAPES = {
+# -- Mermaid. Ids are generated, because names may be keywords.
+
+_BRACKETS = {
     "start": ("([", "])"),
     "end": ("([", "])"),
     "node": ("[", "]"),
@@ -12,7 +14,6 @@ _SHAPES = {
     "subgraph": ("[[", "]]"),
     "unreachable": ("[", "]"),
 }
-
 _DASHED = "stroke-dasharray:4 4,color:#888,stroke:#888"
 
 
@@ -29,7 +30,7 @@ def mermaid(shapes: Shapes, direction: str) -> str:
 
 
 def _box(node: DrawnNode) -> str:
-    opening, closing = _SHAPES[node.kind]
+    opening, closing = _BRACKETS[node.kind]
     return f'{opening}"{_escaped(node.label)}"{closing}'
 
 
@@ -41,3 +42,41 @@ def _arrow(edge: DrawnEdge) -> str:
 def _escaped(text: str) -> str:
     """Return text for quotes, in which Mermaid accepts entities but not backslashes."""
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " ")
+
+
+# -- Graphviz
+
+_DOT_SHAPES = {
+    "start": "oval",
+    "end": "oval",
+    "node": "box",
+    "waiting": "parallelogram",
+    "subgraph": "box3d",
+    "unreachable": "box",
+}
+_DOT_STYLES = {"plain": "solid", "join": "bold", "conditional": "dashed", "declared": "dotted"}
+
+
+def dot(shapes: Shapes) -> str:
+    """Return the digraph, with a line for each node and each edge."""
+    lines = [f"digraph {_quoted(shapes.name)} {{", "    node [fontname=Helvetica style=rounded];"]
+    lines += [f"    {_quoted(node.id)} [{_attributes(node)}];" for node in shapes.nodes]
+    lines += [
+        f"    {_quoted(edge.source)} -> {_quoted(edge.target)} [{_edge_attributes(edge)}];" for edge in shapes.edges
+    ]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _attributes(node: DrawnNode) -> str:
+    style = ' style="rounded,dashed" color=gray fontcolor=gray' if node.kind == "unreachable" else ""
+    return f"label={_quoted(node.label)} shape={_DOT_SHAPES[node.kind]}{style}"
+
+
+def _edge_attributes(edge: DrawnEdge) -> str:
+    label = f" label={_quoted(edge.label)}" if edge.label else ""
+    return f"style={_DOT_STYLES[edge.kind]}{label}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    return f'"{escaped}"'
