@@ -7,6 +7,7 @@ it would fail in every later turn. So text is made encodable when it is received
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, cast
 
@@ -27,16 +28,10 @@ def encodable_json(value: Any) -> Any:
     if isinstance(value, str):
         return encodable_text(value)
     if isinstance(value, dict):
-        changed = {
-            encodable_text(key): encodable_json(item)  # keys of parsed JSON are always text
-            for key, item in cast("dict[str, Any]", value).items()
-        }
-        return changed if changed != value else cast("Any", value)
-    if isinstance(value, list | tuple):
-        items = cast("list[Any]", value)
-        replaced = [encodable_json(item) for item in items]
-        return replaced if any(new is not old for new, old in zip(replaced, items, strict=True)) else items
-    return value
+        fields = cast("dict[str, Any]", value)  # keys of parsed JSON are always text
+        changed = {encodable_text(key): encodable_json(item) for key, item in fields.items()}
+        return changed if changed != fields else fields
+    return _each(value, encodable_json)
 
 
 def finite_json(value: Any) -> Any:
@@ -47,8 +42,13 @@ def finite_json(value: Any) -> Any:
         fields = cast("dict[str, Any]", value)
         changed = {key: finite_json(item) for key, item in fields.items()}
         return changed if any(changed[key] is not item for key, item in fields.items()) else fields
-    if isinstance(value, list | tuple):
-        items = cast("list[Any]", value)
-        replaced = [finite_json(item) for item in items]
-        return replaced if any(new is not old for new, old in zip(replaced, items, strict=True)) else items
-    return value
+    return _each(value, finite_json)
+
+
+def _each(value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Return a list of the converted items: the value itself if it is not a sequence, or if nothing has changed."""
+    if not isinstance(value, list | tuple):
+        return value
+    items = cast("list[Any]", value)
+    converted = [convert(item) for item in items]
+    return converted if any(new is not old for new, old in zip(converted, items, strict=True)) else items

@@ -23,6 +23,7 @@ from typing import Any, Final, cast
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from statewright.data.encodable import encodable_text
+from statewright.text import shorten
 
 _REFUSALS: Final = (PydanticSerializationError, ValueError, TypeError, RecursionError)
 _MAX_DEPTH: Final = 300
@@ -96,8 +97,7 @@ def copy_json(value: Any) -> Any:
 
 def quoted(value: Any, longest: int = 80) -> str:
     """Return a value as JSON for a message, shortened."""
-    text = json.dumps(to_jsonable(value), ensure_ascii=False)
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+    return shorten(json.dumps(to_jsonable(value), ensure_ascii=False), longest)
 
 
 def _key(key: Any) -> str:

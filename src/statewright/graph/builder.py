@@ -133,8 +133,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         """
         if isinstance(action, str):
             options["description"], action = action, described_action
-        node, action = node if isinstance(node, str) else as_action(node), as_action(action)
-        name, action = (node, action) if isinstance(node, str) else (_name_of(node), node)
+        name, action = _named(node, action)
         if name in self.nodes:
             self.problems.append(f"Node {name!r} is added twice. Rename one of them.")
             return self
@@ -151,7 +150,11 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         destinations, undeclared = declared_destinations(action, options.pop("destinations", None))
         if options.get("input_schema") is None:
             options["input_schema"] = input_schema_of(action)
-        fields = {key: _NODE_FORMS.get(key, _same)(value) for key, value in options.items() if value is not None}
+        fields = {
+            key: _CONVERSIONS[key](value) if key in _CONVERSIONS else value
+            for key, value in options.items()
+            if value is not None
+        }
         self.nodes[name] = Node(name=name, action=action, destinations=destinations, undeclared=undeclared, **fields)
         return self
 
@@ -213,8 +216,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         to and from the node as usual; `options` are those of `add_node` and apply to each item. Items are handled by a
         second node, named `<name>.item`.
         """
-        node, function = node if isinstance(node, str) else as_action(node), as_action(function)
-        name, action = (node, function) if isinstance(node, str) else (_name_of(node), node)
+        name, action = _named(node, function)
         if not callable(action) and not is_subgraph(action):
             self.problems.append(f"The map {name!r} has no function. Pass add_map(name, function, over=..., into=...).")
             return self
@@ -274,13 +276,10 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         for node in nodes:
             if isinstance(node, str):
                 names.append(node)
-            elif isinstance(node, tuple):
-                name, action = cast(tuple[str, Action], node)
+            else:
+                name, action = _named(*cast("tuple[str, Action]", node if isinstance(node, tuple) else (node, None)))
                 names.append(name)
                 self.add_node(name, action)
-            else:
-                names.append(_name_of(node))
-                self.add_node(node)
         for start, end in itertools.pairwise(names):
             self.add_edge(start, end)
         return self
@@ -324,9 +323,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         """
         title = name or self.name or "Graph"
         unreadable: list[InvalidSchema] = []
-        schemas = self._schemas(unreadable)
-        fields = merge_fields(schemas.values(), unreadable)
-        graph = self._graph(title, schemas, fields)
+        graph = self._graph(title, unreadable)
         problems = find_problems(graph, interrupts=interrupts, entered=entered, has_store=has_store)
         fatal = [*self.problems, *also, *dict.fromkeys(map(str, unreadable)), *problems.fatal]
         if fatal or (strict and problems.shape):
@@ -335,18 +332,45 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             warnings.warn(problem, GraphWarning, stacklevel=3)
         return graph.without_dangling() if problems.shape else graph
 
-    def _schemas(self, problems: list[InvalidSchema]) -> dict[str, StateSchema]:
-        """Return the schemas of the state, the input, the output and the nodes, and add their `problems`."""
+    def _graph(self, title: str, problems: list[InvalidSchema]) -> Graph:
+        """Return the graph unchecked, and add the `problems` of its schemas."""
         state = read_schema(self.state_schema if self.state_schema is not None else {}, problems)
-        schemas = {"state": state}
         # A dict as an input or output schema is closed, while a dict as the state permits further fields.
-        for name, source in (("input", self.input_schema), ("output", self.output_schema)):
-            schemas[name] = state if source is None else read_schema(source, problems, closed=True)
-        by_source: dict[int, StateSchema] = {id(self.state_schema): state}
+        input_schema, output_schema = (
+            state if source is None else read_schema(source, problems, closed=True)
+            for source in (self.input_schema, self.output_schema)
+        )
+        node_schemas = self._node_schemas(state, problems)
+        return Graph(
+            name=title,
+            nodes={name: self._with_defaults(node) for name, node in self.nodes.items()},
+            tag_limits=dict(self.tag_limits),
+            edges={start: tuple(ends) for start, ends in self.edges.items()},
+            joins=tuple(self.joins),
+            branches={source: tuple(branches) for source, branches in self.branches.items()},
+            schema=state,
+            input_schema=input_schema,
+            output_schema=output_schema,
+            answers_to=self.answers_to,
+            context_schema=self.context_schema,
+            node_schemas=node_schemas,
+            fields=merge_fields([state, input_schema, output_schema, *node_schemas.values()], problems),
+            bare_messages=self.bare_messages,
+            version=self.version,
+            migrations=dict(self.migrations),
+            saved_types=tuple(self.saved_types),
+        )
+
+    def _node_schemas(self, state: StateSchema, problems: list[InvalidSchema]) -> dict[str, StateSchema]:
+        """Return the schemas of the nodes whose input is not the state; each class is read once."""
+        by_source = {id(self.state_schema): state}
+        schemas: dict[str, StateSchema] = {}
         for node in self.nodes.values():
             source = node.input_schema
-            if source is not None and id(source) != id(self.state_schema):
-                schemas[f"node:{node.name}"] = by_source.setdefault(id(source), read_schema(source, problems))
+            if source is not None and source is not self.state_schema:
+                if id(source) not in by_source:
+                    by_source[id(source)] = read_schema(source, problems)
+                schemas[node.name] = by_source[id(source)]
         return schemas
 
     def _with_defaults(self, node: Node) -> Node:
@@ -356,28 +380,13 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             missing.pop("timeout", None)  # nothing could interrupt the event loop
         return replace(node, **missing) if missing else node
 
-    def _graph(self, title: str, schemas: Mapping[str, StateSchema], fields: Mapping[str, Any]) -> Graph:
-        return Graph(
-            name=title,
-            nodes={name: self._with_defaults(node) for name, node in self.nodes.items()},
-            tag_limits=dict(self.tag_limits),
-            edges={start: tuple(ends) for start, ends in self.edges.items()},
-            joins=tuple(self.joins),
-            branches={source: tuple(branches) for source, branches in self.branches.items()},
-            schema=schemas["state"],
-            input_schema=schemas["input"],
-            output_schema=schemas["output"],
-            answers_to=self.answers_to,
-            context_schema=self.context_schema,
-            node_schemas={
-                key.removeprefix("node:"): schema for key, schema in schemas.items() if key.startswith("node:")
-            },
-            fields=fields,
-            bare_messages=self.bare_messages,
-            version=self.version,
-            migrations=dict(self.migrations),
-            saved_types=tuple(self.saved_types),
-        )
+
+def _named(node: Any, action: Any) -> tuple[str, Any]:
+    """Return the name and the function of a node that is declared by a name and a function, or by a function alone."""
+    if isinstance(node, str):
+        return node, as_action(action)
+    action = as_action(node)
+    return _name_of(action), action
 
 
 def _name_of(action: object) -> str:
@@ -389,11 +398,7 @@ def _nothing(state: Any) -> None:
     """Stand in for a node without a function, so that further problems are found."""
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-_NODE_FORMS: Final[Mapping[str, Callable[[Any], Any]]] = {
+_CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("on", "reads", "writes", "aliases", "tags"), tuple),
     **dict.fromkeys(("resources", "metadata"), dict),
     "retry_policy": as_retries,

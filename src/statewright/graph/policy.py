@@ -71,19 +71,14 @@ class _Policy:
     def _problems(self) -> Iterable[str]:
         return ()
 
-    def _check_minimum(self, minimum: float, *names: str) -> Iterable[str]:
-        """Yield the problems of fields that must be None, or a number or duration of at least `minimum`."""
+    def _check(self, *names: str, minimum: float | None = None) -> Iterable[str]:
+        """Yield the problems of fields that must be None, or a number or duration of at least `minimum`, or above 0."""
+        requirement = "above 0" if minimum is None else f"of at least {minimum:g}"
         for name in names:
             value = getattr(self, name)
-            if value is not None and not (_is_duration(value) and as_seconds(value) >= minimum):
-                yield f"{name} is {value!r}. Give a number of at least {minimum:g}."
-
-    def _check_positive(self, *names: str) -> Iterable[str]:
-        """Yield the problems of fields that must be None, or a number or duration above 0."""
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and not (_is_duration(value) and as_seconds(value) > 0):
-                yield f"{name} is {value!r}. Give a number above 0."
+            seconds = as_seconds(value) if _is_duration(value) else -1.0
+            if value is not None and not (seconds > 0 if minimum is None else seconds >= minimum):
+                yield f"{name} is {value!r}. Give a number {requirement}."
 
 
 def _is_duration(value: object) -> bool:
@@ -122,8 +117,8 @@ class RetryPolicy(_Policy):
         return _matches(self.retry_on, error)
 
     def _problems(self) -> Iterable[str]:
-        yield from self._check_minimum(0, "initial_interval", "max_interval")
-        yield from self._check_minimum(1, "backoff_factor", "max_attempts")
+        yield from self._check("initial_interval", "max_interval", minimum=0)
+        yield from self._check("backoff_factor", "max_attempts", minimum=1)
         yield from _choice_problems("retry_on", self.retry_on)
 
 
@@ -139,7 +134,7 @@ class TimeoutPolicy(_Policy):
     """The events that count as heartbeats: `runtime.heartbeat()` only, or also streaming, steps and subgraph calls."""
 
     def _problems(self) -> Iterable[str]:
-        yield from self._check_positive("run_timeout", "idle_timeout")
+        yield from self._check("run_timeout", "idle_timeout")
         if self.run_timeout is None and self.idle_timeout is None:
             yield "neither run_timeout nor idle_timeout is set. Set one of them."
         if self.refresh_on not in ("auto", "heartbeat"):
@@ -156,7 +151,7 @@ class CachePolicy(_Policy):
     """The time to live of a cached result; unlimited by default."""
 
     def _problems(self) -> Iterable[str]:
-        yield from self._check_positive("ttl")
+        yield from self._check("ttl")
         if self.key_func is not None and not callable(self.key_func):
             yield f"key_func is {self.key_func!r}. Give a function of the node's input."
 
@@ -177,9 +172,9 @@ class CircuitBreaker(_Policy):
         return _matches(self.counts, error)
 
     def _problems(self) -> Iterable[str]:
-        yield from self._check_minimum(1, "failure_threshold")
+        yield from self._check("failure_threshold", minimum=1)
         yield from _choice_problems("counts", self.counts)
-        yield from self._check_positive("reset_after")
+        yield from self._check("reset_after")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,8 +189,8 @@ class RateLimit(_Policy):
     """The behaviour of an attempt above the limit: wait for its turn, or fail with RateLimited."""
 
     def _problems(self) -> Iterable[str]:
-        yield from self._check_minimum(1, "limit", "burst")
-        yield from self._check_positive("per")
+        yield from self._check("limit", "burst", minimum=1)
+        yield from self._check("per")
         if self.on_limit not in ("wait", "refuse"):
             yield f"on_limit is {self.on_limit!r}. Choices: wait, refuse."
 
@@ -217,8 +212,8 @@ class Budget(_Policy):
     """The node that runs once instead of the due tasks when a limit is reached; by default BudgetExceeded is raised."""
 
     def _problems(self) -> Iterable[str]:
-        yield from self._check_minimum(1, "max_steps")
-        yield from self._check_positive("max_seconds", "max_tokens", "max_cost")
+        yield from self._check("max_steps", minimum=1)
+        yield from self._check("max_seconds", "max_tokens", "max_cost")
         visits = self.max_visits
         by_node: Mapping[str, Any] = visits if isinstance(visits, Mapping) else {"": visits}
         for node, count in by_node.items():

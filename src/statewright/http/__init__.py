@@ -1,8 +1,14 @@
 """Safe outbound HTTP: the addresses that may be connected to, and exchanges with checked addresses."""
 
 from statewright.http.addresses import Address, Kind, is_public, kind_of, must_be_spelled_out
-from statewright.http.exchange import CertificateError, HttpRequest, HttpResponse, default_certificates, send
-from statewright.http.retry_after import retry_after
+from statewright.http.exchange import (
+    CertificateError,
+    HttpRequest,
+    HttpResponse,
+    default_certificates,
+    retry_after,
+    send,
+)
 from statewright.http.url import PORTS, Url, look_up, parse_address, resolve_by_system, url_host
 
 __all__ = [

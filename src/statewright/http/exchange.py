@@ -11,7 +11,9 @@ import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Protocol
 
 from statewright.extras import optional
 from statewright.http.url import Url, url_host
@@ -134,3 +136,40 @@ def _httpx() -> Any:
     with optional("HTTP requests need", extra="server"):
         import httpx
     return httpx
+
+
+# -- the header Retry-After (RFC 9110, section 10.2.3)
+
+
+class Headers(Protocol):
+    """Response headers by lower-case names."""
+
+    def get(self, name: str, /) -> object: ...
+
+
+def retry_after(headers: Headers | Mapping[str, object], now: datetime) -> float | None:
+    """Return the seconds to wait from `now`; None without the header. Some services send `retry-after-ms` instead."""
+    exact = _number(headers.get("retry-after-ms"))
+    if exact is not None:
+        return exact / 1000
+    value = headers.get("retry-after") or headers.get("Retry-After")
+    seconds = _number(value)
+    return seconds if seconds is not None else _until(value, now)
+
+
+def _number(value: object) -> float | None:
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+def _until(value: object, now: datetime) -> float | None:
+    """Return the seconds until an HTTP date."""
+    try:
+        date = parsedate_to_datetime(str(value))
+        date = date if date.tzinfo else date.replace(tzinfo=UTC)
+        return max((date - now).total_seconds(), 0.0)
+    except (ValueError, OverflowError):
+        return None

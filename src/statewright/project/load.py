@@ -7,6 +7,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -75,7 +76,7 @@ def read_project(text: str, file: Path) -> Project:
     reader = Reader(text, file.parent)
     project = _read_sections(document, reader, file)
     if reader.problems:
-        raise WorkflowError(sorted(reader.problems, key=_line_of), source=str(file))
+        raise WorkflowError(sorted(reader.problems, key=attrgetter("line")), source=str(file))
     return project
 
 
@@ -83,10 +84,6 @@ def _syntax_problem(message: str) -> Problem:
     match = _POSITION.search(message)
     line, column = (int(match[1]), int(match[2])) if match else (0, 0)
     return Problem("", line, column, f"It is not valid TOML: {_POSITION.sub('', message).strip()}.")
-
-
-def _line_of(problem: Problem) -> int:
-    return problem.line
 
 
 def _read_sections(document: dict[str, Any], reader: Reader, file: Path) -> Project:
@@ -111,7 +108,7 @@ def _read_sections(document: dict[str, Any], reader: Reader, file: Path) -> Proj
         serving=reader.read(Serving, sections.serve, ("serve",), strict=True) or Serving(),
         spending_limits=read_spending_limits(sections.spending_limits, reader),
         # Last, because reading the other sections adds warnings.
-        warnings=tuple(sorted(reader.warnings, key=_line_of)),
+        warnings=tuple(sorted(reader.warnings, key=attrgetter("line"))),
     )
 
 

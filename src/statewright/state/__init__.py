@@ -1,10 +1,9 @@
 """State schemas: classes or dicts of reducers as channels, updates as writes, validation, JSON Schema."""
 
 from statewright.channels import add_messages
-from statewright.state.computed import Derived, IsLastStep, Managed, RemainingSteps
-from statewright.state.fields import Field, may_hold_container
+from statewright.state.fields import Derived, Field, Managed, may_hold_container
 from statewright.state.json_schema import context_json_schema, hint_json_schema, json_schema
-from statewright.state.prebuilt import MessagesState
+from statewright.state.prebuilt import IsLastStep, MessagesState, RemainingSteps
 from statewright.state.schema import ROOT, SchemaKind, StateSchema, is_pydantic, known_keys, merge_fields, read_schema
 from statewright.state.stored_types import stored_types
 from statewright.state.update import IdSource, UnknownKeys, UpdateReader, Writes, instance_values

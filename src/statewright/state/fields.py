@@ -1,4 +1,4 @@
-"""Fields of schemas: type, channel and initial value."""
+"""Fields of schemas: stored ones, with type, channel and initial value, and those that are computed when read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import collections.abc
 import copy
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
 
 from statewright.channels import CONTAINERS, Channel, LastValue, channel_for, is_reducer
 from statewright.errors import InvalidSchema
-from statewright.state.computed import Derived, Managed
 
 Start = Callable[[], Any]
 
@@ -57,6 +56,34 @@ class Field:
     def has_reducer(self) -> bool:
         """True if updates are merged instead of replacing the value."""
         return type(self.channel) is not LastValue
+
+
+class Managed:
+    """A field that is computed from the current step and the step at which the recursion limit is reached."""
+
+    __slots__ = ("compute", "name")
+
+    def __init__(self, name: str, compute: Callable[[int, int], Any]) -> None:
+        self.name = name
+        self.compute = compute
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Derived:
+    """A field of an output schema that is computed from the channels when a result is read.
+
+    `total: Annotated[int, Derived(lambda values: sum(values["counts"]))]`. `compute` is called with all channels that
+    have a value, including those outside of the output, and must not modify them.
+    """
+
+    __slots__ = ("compute", "hint")
+
+    def __init__(self, compute: Callable[[Mapping[str, Any]], Any], hint: Any = Any) -> None:
+        self.compute = compute
+        self.hint = hint
+        """The annotated type."""
 
 
 def read_field(name: str, annotation: Any, default: Start | None = None) -> Field | Managed | Derived:

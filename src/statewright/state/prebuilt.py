@@ -1,4 +1,4 @@
-"""Prebuilt states."""
+"""A prebuilt state, and prebuilt fields."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing_extensions import TypedDict  # pydantic refuses that of typing below
 
 from statewright.channels import add_messages
 from statewright.messages import Message
+from statewright.state.fields import Managed
 
 
 class MessagesState(TypedDict):
     """The state of a conversation: one field, `messages`, merged by `add_messages`."""
 
     messages: Annotated[list[Message], add_messages]
+
+
+IsLastStep = Annotated[bool, Managed("IsLastStep", lambda step, stop: step >= stop - 1)]
+"""True in the last superstep that the recursion limit allows."""
+RemainingSteps = Annotated[int, Managed("RemainingSteps", lambda step, stop: stop - step)]
+"""The number of supersteps that the recursion limit allows, this one included."""

@@ -17,8 +17,7 @@ from typing import Any, cast
 
 from statewright.channels import Channel, LastValue, is_reducer
 from statewright.errors import InvalidSchema
-from statewright.state.computed import Derived, Managed
-from statewright.state.fields import Constant, Field, Start, read_field
+from statewright.state.fields import Constant, Derived, Field, Managed, Start, read_field
 
 ROOT = "__root__"
 """The only channel of a state that is a single value."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from statewright.http.retry_after import retry_after
+from statewright.http import retry_after
 
 NOW = datetime(2026, 1, 31, 9, tzinfo=UTC)
 

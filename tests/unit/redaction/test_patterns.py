@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.work import spend_at_most
 
 from statewright.redaction import MARK, Redactor
-from statewright.redaction.cards import is_card, replace_cards
-from statewright.redaction.patterns import PATTERNS
+from statewright.redaction.patterns import PATTERNS, is_card, replace_cards
 
 SECRET = [
     ("password=hunter2 x", "password=[redacted] x"),

@@ -35,7 +35,7 @@ from statewright.channels import (
 )
 from statewright.channels import overwrite as replace_value
 from statewright.errors import InvalidSchema
-from statewright.state.computed import IsLastStep, Managed, RemainingSteps
+from statewright.state import IsLastStep, Managed, RemainingSteps
 from statewright.state.fields import (
     Constant,
     Field,

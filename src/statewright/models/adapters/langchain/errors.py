@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from statewright.errors import ModelError, ModelUnavailable
-from statewright.http.retry_after import retry_after
+from statewright.http import retry_after
 from statewright.models.adapters.conversion import is_temporary
 from statewright.redaction import (
     Mask,
