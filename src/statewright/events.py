@@ -75,6 +75,7 @@ class Event:
         task_id: str | None = None,
         at: datetime | None = None,
         program: Any = None,
+        seq: int | None = None,
     ) -> None:
         self.kind: EventKind = kind
         self.data = data
@@ -92,7 +93,7 @@ class Event:
         """The task of a live event."""
         self.attempt = 1
         """The number of the attempt, from 1; 0 if the result comes from a cache."""
-        self.seq: int | None = None
+        self.seq = seq
         """Its number in the log of the run, from 1; None for a live event."""
         self.program = program
         """The compiled program of the graph in which it happened; views read its schema."""
@@ -124,9 +125,8 @@ class Log(NamedTuple):
 
     def events(self, thread_id: str, namespace: str, number: int) -> list[Event]:
         """Return the entries as events, with consecutive numbers from that of the first."""
-        events: list[Event] = []
-        for seq, (kind, step, node, task_id, data) in enumerate(self.entries, number):
-            event = Event(
+        return [
+            Event(
                 kind,
                 data,
                 run_id=self.run_id,
@@ -136,7 +136,7 @@ class Log(NamedTuple):
                 node=node,
                 task_id=task_id,
                 at=self.at,
+                seq=seq,
             )
-            event.seq = seq
-            events.append(event)
-        return events
+            for seq, (kind, step, node, task_id, data) in enumerate(self.entries, number)
+        ]

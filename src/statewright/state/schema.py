@@ -10,8 +10,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, cast
 
@@ -102,37 +101,36 @@ def read_schema(source: Any, problems: list[InvalidSchema] | None = None, *, clo
     """
     if isinstance(source, StateSchema):
         return source
-    schema = StateSchema(closed=closed or not isinstance(source, Mapping))
-    try:
-        if isinstance(source, Mapping):
-            for name, entry in cast(Mapping[str, object], source).items():
-                with _collecting(problems, schema, name):
-                    schema.register_reducer(name, entry)
-            return schema
-        schema.source = source
-        schema.name = getattr(source, "__name__", "State")
-        schema.kind, fields = _fields_of(source)
-        for name, annotation, default in fields:
-            with _collecting(problems, schema, name):
-                schema.add(name, annotation, default)
-    except InvalidSchema as error:
-        if problems is None:
-            raise
-        problems.append(error)
-        return StateSchema()  # open, since its fields are unknown
+    invalid: list[InvalidSchema] = []
+    schema = _read(source, invalid, closed=closed)
+    if problems is not None:
+        problems.extend(invalid)
+    elif invalid:
+        raise invalid[0]
     return schema
 
 
-@contextmanager
-def _collecting(problems: list[InvalidSchema] | None, schema: StateSchema, name: str) -> Generator[None]:
-    """During the block, add InvalidSchema for a field to `problems` instead of raising it, unless they are None."""
+def _read(source: Any, invalid: list[InvalidSchema], *, closed: bool) -> StateSchema:
+    """Return the schema of a class or a dict, and add the errors of its fields to `invalid`."""
+    schema = StateSchema(closed=closed or not isinstance(source, Mapping))
+    add: Callable[..., object] = schema.add
     try:
-        yield
-    except InvalidSchema as error:
-        if problems is None:
-            raise
-        problems.append(error)
-        schema.fields[name] = undeclared_field(name)
+        if isinstance(source, Mapping):
+            add, fields = schema.register_reducer, cast(Mapping[str, object], source).items()
+        else:
+            schema.source = source
+            schema.name = getattr(source, "__name__", "State")
+            schema.kind, fields = _fields_of(source)
+        for name, *declaration in fields:
+            try:
+                add(name, *declaration)
+            except InvalidSchema as error:
+                invalid.append(error)
+                schema.fields[name] = Field(name, Any, LastValue(), None)
+    except InvalidSchema as error:  # the annotations of the class itself
+        invalid.append(error)
+        return StateSchema()  # open, since its fields are unknown
+    return schema
 
 
 def merge_fields(schemas: Iterable[StateSchema], problems: list[InvalidSchema] | None = None) -> dict[str, Field]:
@@ -231,8 +229,3 @@ def _pydantic_fields(source: Any) -> _Fields:
             takes_data = getattr(info, "default_factory_takes_validated_data", False)
             # A default that depends on other fields exists only once there is an instance: not as an initial value.
             yield name, hints[name], None if takes_data else info.default_factory or Constant(info.default)
-
-
-def undeclared_field(name: str) -> Field:
-    """Return the field for an undeclared key of an open schema."""
-    return Field(name, Any, LastValue(), None)

@@ -45,7 +45,7 @@ def lay_out(shapes: Shapes) -> Layout:
     return Layout(tuple(map(tuple, layers)), paths, tuple(sorted(loops)))
 
 
-def place(layout: Layout, width_of: Callable[[Slot], float], gap: float) -> tuple[dict[Slot, float], float]:
+def centre_layers(layout: Layout, width_of: Callable[[Slot], float], gap: float) -> tuple[dict[Slot, float], float]:
     """Return the horizontal centre of each slot, with layers centred under the widest one, and the width of that."""
     widths = [[width_of(slot) for slot in layer] for layer in layout.layers]
     totals = [sum(layer) + gap * (len(layer) - 1) for layer in widths]

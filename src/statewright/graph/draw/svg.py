@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape as escape_html
 from itertools import pairwise
 
-from statewright.graph.draw.layout import Layout, Slot, lay_out, place
+from statewright.graph.draw.layout import Layout, Slot, centre_layers, lay_out
 from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
 HEIGHT, LAYER, GAP, MARGIN = 36, 84, 32, 24
@@ -94,7 +94,7 @@ def _points(
     def room(slot: Slot) -> float:
         return max(_width(nodes[slot]), labels.get(slot, 0.0)) if isinstance(slot, str) else 12.0
 
-    centres, widest = place(layout, room, GAP)
+    centres, widest = centre_layers(layout, room, GAP)
     heights = {slot: number * LAYER for number, layer in enumerate(layout.layers) for slot in layer}
     points = {slot: (MARGIN + x, MARGIN + heights[slot] + HEIGHT / 2) for slot, x in centres.items()}
     return points, widest

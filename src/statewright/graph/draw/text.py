@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
-from statewright.graph.draw.layout import Layout, Slot, lay_out, place
+from statewright.graph.draw.layout import Layout, Slot, centre_layers, lay_out
 from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
@@ -167,7 +167,7 @@ def _columns(layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[Slo
             return 1
         return max(_width(nodes[slot]), 2 * len(labels.get(slot, "")) + 3)
 
-    centres, _ = place(layout, room, GAP)
+    centres, _ = centre_layers(layout, room, GAP)
     return {slot: int(centre - 0.5) for slot, centre in centres.items()}  # the middle of column n is at n + 0.5
 
 

@@ -37,6 +37,8 @@ class Parameters:
     """The injected parameters without a default."""
 
 
+_KEYWORDS = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _STATE_ONLY = Parameters(True, None, (), (), None, frozenset())
 
 
@@ -84,14 +86,10 @@ def _takes_state_only(function: Callable[..., Any]) -> bool:
 def _read(function: Callable[..., Any], is_bound: bool = False) -> Parameters:
     parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
     hints = resolved_hints(function)
-    takes_state = bool(parameters) and parameters[0].kind in (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        inspect.Parameter.VAR_POSITIONAL,
-    )
-    if takes_state and _is_runtime(hints.get(parameters[0].name)):
-        takes_state = False  # its only parameter is the runtime
-    state_hint = hints.get(parameters[0].name) if takes_state else None
+    first = parameters[0] if parameters else None
+    # The only parameter of a function without a state may be the runtime.
+    takes_state = first is not None and first.kind not in _KEYWORDS and not _is_runtime(hints.get(first.name))
+    state_hint = hints.get(first.name) if first is not None and takes_state else None
     asked: list[tuple[str, Injectable]] = []
     unknown: list[str] = []
     required: set[str] = set()
@@ -101,16 +99,13 @@ def _read(function: Callable[..., Any], is_bound: bool = False) -> Parameters:
             asked.append((parameter.name, injected))
             if parameter.default is parameter.empty:
                 required.add(parameter.name)
-        elif parameter.default is parameter.empty and parameter.kind not in (
-            inspect.Parameter.VAR_POSITIONAL,
-            inspect.Parameter.VAR_KEYWORD,
-        ):
+        elif parameter.default is parameter.empty and parameter.kind not in _VARIADIC:
             unknown.append(parameter.name)
     return Parameters(takes_state, state_hint, tuple(asked), tuple(unknown), hints.get("return"), frozenset(required))
 
 
 def _injected(parameter: inspect.Parameter, hints: dict[str, Any]) -> Injectable | None:
-    if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+    if parameter.kind in _VARIADIC:
         return None
     hint = hints.get(parameter.name)
     if _is_runtime(hint):
