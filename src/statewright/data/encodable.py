@@ -25,13 +25,21 @@ def encodable_text(text: str) -> str:
 
 def encodable_json(value: Any) -> Any:
     """Return a JSON value whose texts and keys are encodable: the value itself if they are already."""
+    return map_texts(value, encodable_text)
+
+
+def map_texts(value: Any, convert: Callable[[str], str]) -> Any:
+    """Return a JSON value with all texts and keys converted: the value itself if none of them changes."""
     if isinstance(value, str):
-        return encodable_text(value)
+        return convert(value)
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)  # keys of parsed JSON are always text
-        changed = {encodable_text(key): encodable_json(item) for key, item in fields.items()}
+        changed = {convert(key): map_texts(item, convert) for key, item in fields.items()}
         return changed if changed != fields else fields
-    return _each(value, encodable_json)
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        return _changed(items, [map_texts(item, convert) for item in items])
+    return value
 
 
 def finite_json(value: Any) -> Any:
@@ -42,13 +50,11 @@ def finite_json(value: Any) -> Any:
         fields = cast("dict[str, Any]", value)
         changed = {key: finite_json(item) for key, item in fields.items()}
         return changed if any(changed[key] is not item for key, item in fields.items()) else fields
-    return _each(value, finite_json)
+    if isinstance(value, list | tuple):
+        items = cast("list[Any]", value)
+        return _changed(items, [finite_json(item) for item in items])
+    return value
 
 
-def _each(value: Any, convert: Callable[[Any], Any]) -> Any:
-    """Return a list of the converted items: the value itself if it is not a sequence, or if nothing has changed."""
-    if not isinstance(value, list | tuple):
-        return value
-    items = cast("list[Any]", value)
-    converted = [convert(item) for item in items]
+def _changed(items: list[Any], converted: list[Any]) -> list[Any]:
     return converted if any(new is not old for new, old in zip(converted, items, strict=True)) else items

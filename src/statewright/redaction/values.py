@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
 
+from statewright.data.encodable import map_texts
 from statewright.redaction.redactor import Redactor, looks_secret
 
 Mask = Callable[[str], str]
@@ -71,16 +72,7 @@ class KnownSecrets:
 
     def mask_json(self, value: Any) -> Any:
         """Return a value of JSON with a mark in place of each value, also in the keys of objects."""
-        if not self._spellings:
-            return value
-        if isinstance(value, str):
-            return self.mask(value)
-        if isinstance(value, dict):
-            items = cast("dict[str, Any]", value).items()
-            return {self.mask_json(key): self.mask_json(item) for key, item in items}
-        if isinstance(value, list):
-            return [self.mask_json(item) for item in cast("list[Any]", value)]
-        return value
+        return map_texts(value, self.mask) if self._spellings else value
 
 
 def mask_of(values: Iterable[str]) -> Mask:
