@@ -53,7 +53,8 @@ class Send:
 
 def _load_send(fields: list[Any]) -> Send:
     """Restore a Send. `gather` and `timeout` are saved only if they are set."""
-    node, arg, gather, timeout = (*fields, None, None)[:4]
+    padded: tuple[Any, ...] = (*fields, None, None)
+    node, arg, gather, timeout = padded[:4]
     limit = TimeoutPolicy(run_timeout=timeout[0], idle_timeout=timeout[1], refresh_on=timeout[2]) if timeout else None
     return Send(node, arg, gather=bool(gather), timeout=limit)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeGuard, TypeVar, runtime_checkable
 
@@ -260,7 +260,7 @@ class NodeError:
 
     node: str
     error: BaseException
-    input: Any
+    input: Any = field(repr=False)  # may be large
 
 
 stored_as(51, NodeError, lambda value: [value.node, value.error, value.input], lambda fields: NodeError(*fields))

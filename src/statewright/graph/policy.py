@@ -223,7 +223,6 @@ class Budget(_Policy):
             yield "it limits nothing. Give at least one of max_steps, max_visits, max_seconds, max_tokens, max_cost."
 
 
-Retries = RetryPolicy | tuple[RetryPolicy, ...]
 Timeout = TimeoutPolicy | Duration
 
 

@@ -70,7 +70,6 @@ _IPV6: Final[Mapping[str, Kind]] = {
     "3fff::/20": "reserved",
     "2000::/3": "public",
 }
-# The first network that contains an address counts: narrow ones are listed before wide ones.
 _NETWORKS_4: Final[Sequence[tuple[IPv4Network, Kind]]] = [(IPv4Network(text), kind) for text, kind in _IPV4.items()]
 _NETWORKS_6: Final[Sequence[tuple[IPv6Network, Kind]]] = [(IPv6Network(text), kind) for text, kind in _IPV6.items()]
 _NAT64: Final = IPv6Network("64:ff9b::/96")
@@ -90,14 +89,14 @@ def kind_of(address: Address) -> Kind:
     if address in _METADATA:
         return "metadata"
     if isinstance(address, IPv4Address):
-        return next((kind for network, kind in _NETWORKS_4 if address in network), "public")
+        return _first(address, _NETWORKS_4, otherwise="public")
     if (mapped := _mapped_address(address)) is not None:
         return kind_of(mapped)
     if any(kind_of(end) == "metadata" for end in _tunnel_ends(address)):
         return "metadata"
     if _is_isatap(address):
         return "reserved"
-    return next((kind for network, kind in _NETWORKS_6 if address in network), "reserved")
+    return _first(address, _NETWORKS_6, otherwise="reserved")
 
 
 def is_public(address: Address) -> bool:
@@ -111,6 +110,11 @@ def must_be_spelled_out(address: Address) -> bool:
     Any neighbour may answer on a link, and a person who allows a host by name rarely knows that it resolves to those.
     """
     return kind_of(address) in ("metadata", "link-local")
+
+
+def _first(address: Address, networks: Sequence[tuple[IPv4Network | IPv6Network, Kind]], *, otherwise: Kind) -> Kind:
+    """Return the kind of the first network with the address: narrow networks are listed before wide ones."""
+    return next((kind for network, kind in networks if address in network), otherwise)
 
 
 def _mapped_address(address: IPv6Address) -> IPv4Address | None:

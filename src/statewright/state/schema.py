@@ -121,7 +121,7 @@ def _read(source: Any, invalid: list[InvalidSchema], *, closed: bool) -> StateSc
             schema.source = source
             schema.name = getattr(source, "__name__", "State")
             schema.kind, fields = _fields_of(source)
-        for name, *declaration in fields:
+        for name, *declaration in cast("Iterable[Any]", fields):
             try:
                 add(name, *declaration)
             except InvalidSchema as error:
