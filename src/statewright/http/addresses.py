@@ -114,7 +114,10 @@ def must_be_spelled_out(address: Address) -> bool:
 
 def _first(address: Address, networks: Sequence[tuple[IPv4Network | IPv6Network, Kind]], *, otherwise: Kind) -> Kind:
     """Return the kind of the first network with the address: narrow networks are listed before wide ones."""
-    return next((kind for network, kind in networks if address in network), otherwise)
+    for network, kind in networks:
+        if address in network:
+            return kind
+    return otherwise
 
 
 def _mapped_address(address: IPv6Address) -> IPv4Address | None:
