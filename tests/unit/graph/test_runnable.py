@@ -108,3 +108,9 @@ def test_a_map_may_run_a_runnable_for_each_item() -> None:
     graph = StateGraph(Items).add_map("double", Doubles(), over="items", into="doubled").add_edge(START, "double")
 
     assert graph.compile().invoke({"items": [1, 2]})["doubled"] == [2, 4]
+
+
+def test_a_sequence_names_a_runnable_as_add_node_does() -> None:
+    graph = StateGraph(State).add_sequence([Named(), ("last", lambda state: None)]).add_edge(START, "named").freeze()
+
+    assert graph.edges["named"] == ("last",)
