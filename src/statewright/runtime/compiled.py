@@ -15,16 +15,17 @@ from statewright.errors import InvalidConfig, InvalidResume, suggestion
 from statewright.futures import resolve
 from statewright.graph import Command, ContextT, InputT, Memory, OutputT, ResultT, StateT
 from statewright.runtime.core.subgraph import Pairs, common_fields
-from statewright.runtime.driving import adrive_run, drive_run, outcome_of
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.invoke_methods import InvokeMethods
 from statewright.runtime.lifecycle.snapshot import node_path, subgraphs_of
 from statewright.runtime.lifecycle.start import TIMED_OUT
+from statewright.runtime.methods.call_options import checked_nodes
+from statewright.runtime.methods.driving import adrive_run, drive_run, outcome_of
+from statewright.runtime.methods.invoke_methods import InvokeMethods
+from statewright.runtime.methods.thread_methods import run_in_thread
 from statewright.runtime.options import CallOptions, Config, Names
 from statewright.runtime.tasks.interrupt import raise_to_caller
 from statewright.runtime.tasks.result_cache import cached_name
 from statewright.runtime.tasks.scope import Scope, current_scope
-from statewright.runtime.thread_methods import run_in_thread
 from statewright.state import context_json_schema, json_schema
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         """
         if self.cache is None:
             raise InvalidConfig("The graph has no cache to clear. Pass one: compile(cache=InMemoryCache()).")
-        names = self._node_names(nodes, "clear_cache") or frozenset(self.graph.nodes)
+        names = checked_nodes(self.graph, nodes, "clear_cache") or frozenset(self.graph.nodes)
         resolve(self.cache.clear([cached_name(self.graph, node) for node in sorted(names)]))
 
     async def aclear_cache(self, nodes: Names = None) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from statewright import START, InMemorySaver, StateGraph
 from statewright.errors import InvalidConfig, InvalidUpdateError, NodeFailed
-from statewright.runtime.batch import config_at, run_beside, run_beside_async
+from statewright.runtime.methods.batch import config_at, run_beside, run_beside_async
 
 LONG = 600.0
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from statewright.cache import Cache
 from statewright.checkpoint import (
@@ -21,7 +21,6 @@ from statewright.checkpoint import (
 from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import (
     InvalidConfig,
-    suggestion,
 )
 from statewright.graph import (
     Budget,
@@ -36,15 +35,11 @@ from statewright.graph import (
     StateT,
 )
 from statewright.ids import draw_run_id
-from statewright.runtime.batch import config_at
 from statewright.runtime.config import (
-    DURABILITIES,
     ON_BUSY,
-    ON_UNFINISHED,
     ChangedQuestions,
     Settings,
     checked_choice,
-    checked_grace,
     joined_configs,
     read_settings,
 )
@@ -59,13 +54,15 @@ from statewright.runtime.lifecycle.snapshot import (
     graph_at,
 )
 from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line, former_namespaces, take_namespace
-from statewright.runtime.options import CallOptions, Config, Names
+from statewright.runtime.methods.batch import config_at
+from statewright.runtime.methods.call_options import call_settings, check_output_keys, config_changes, name_set
+from statewright.runtime.options import Config, Names
 from statewright.runtime.streaming.modes import (
     StreamView,
     checked_modes,
 )
 from statewright.runtime.tasks.scope import Scope, current_scope
-from statewright.state import UnknownKeys, check_value, known_keys
+from statewright.state import UnknownKeys
 from statewright.store import Store
 
 
@@ -102,8 +99,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self._ports = RunPorts(clock=clock or SystemClock(), store=store, cache=cache)
         self._config = RunConfig(
             budget=budget,
-            breaks_before=_names(interrupt_before),
-            breaks_after=_names(interrupt_after),
+            breaks_before=name_set(interrupt_before),
+            breaks_after=name_set(interrupt_after),
             sibling_grace=None if sibling_grace is None else as_seconds(sibling_grace),
             keeps_calls=keep_calls,
             refuses_changed=changed_questions == "error",
@@ -196,7 +193,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         scope = current_scope()
         if scope is not None and scope.task is not None and not _is_for_other_thread(scope, config, options):
             return self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, watch)
-        settings = self._settings(config, options)
+        settings = call_settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
                 f"The config names the subgraph {settings.namespace!r}, but a run begins at the root. "
@@ -207,7 +204,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if watch is None and self._listeners:
             watch = EventEmitter(self._listeners)
         if options:
-            self._check_output_keys(options.get("output_keys"))
+            check_output_keys(self.graph, self._program.channels, options.get("output_keys"))
             watch = self._printed(options.get("print_mode"), watch)
         return Run(
             self._program,
@@ -227,7 +224,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def _root_config(self, options: Mapping[str, Any], line: BranchKey | None) -> RunConfig:
         """Return the options of a run outside any node: those of the call, else those of `compile`."""
         config = self._config if line is not None else self._unsaved_config
-        return config._replace(**self._changed_config(options)) if options else config
+        return config._replace(**config_changes(self.graph, self._config, options)) if options else config
 
     def _nested_runs(self, config: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[Run]:
         """Return the runs of a batch inside a node; an empty list outside a node.
@@ -257,7 +254,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         reader of a stream; it includes the instruments of this graph.
         """
         caller, task = scope.run, scope.task
-        settings = self._settings(config, options)
+        settings = call_settings(config, options)
         settings.thread_id = caller.settings.thread_id
         settings.branch = caller.settings.branch
         own_slots = (Slots(settings.max_concurrency),) if settings.max_concurrency is not None else ()
@@ -317,7 +314,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
         if not options:
             return inherited
-        own = self._changed_config(options)
+        own = config_changes(self.graph, self._config, options)
         if own.get("durability") != "exit":
             own.pop("durability", None)  # a subgraph cannot save more often than its caller
         return inherited._replace(**own)
@@ -328,75 +325,6 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if own.store is None and own.cache is None:
             return outer
         return outer._replace(store=own.store or outer.store, cache=own.cache or outer.cache)
-
-    def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
-        if not options:
-            return read_settings(config) if config is not None else Settings()
-        unknown = next((name for name in options if name not in _OPTIONS), None)
-        if unknown is not None:
-            raise InvalidConfig(f"Unknown keyword {unknown!r}. " + suggestion(unknown, _OPTIONS, noun="Keywords"))
-        return read_settings(config, **{name: options.get(name) for name in _SETTINGS})
-
-    def _changed_config(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of RunConfig that the keywords of a call set."""
-        compiled, changed = self._config, dict[str, Any]()
-        for name, choices in _CHOICES.items():
-            if checked_choice(name, options.get(name), choices) is not None:
-                changed[name] = options[name]
-        if options.get("context") is not None:
-            changed["context"] = self._context(options["context"])
-        budget = options.get("budget") or compiled.budget
-        if budget is not None:
-            changed["budget"] = self._checked_budget(budget)
-        if "interrupt_before" in options:
-            changed["breaks_before"] = compiled.breaks_before | self._node_names(
-                options["interrupt_before"], "interrupt_before"
-            )
-        if "interrupt_after" in options:
-            changed["breaks_after"] = compiled.breaks_after | self._node_names(
-                options["interrupt_after"], "interrupt_after"
-            )
-        if "sibling_grace" in options:
-            changed["sibling_grace"] = checked_grace(options["sibling_grace"])
-        return changed
-
-    def _checked_budget(self, budget: Budget) -> Budget:
-        node = budget.on_budget
-        if node is not None and node not in self.graph.nodes:
-            raise InvalidConfig(
-                f"The budget names {node!r}, which is not a node. " + suggestion(node, self.graph.nodes, noun="Nodes")
-            )
-        return budget
-
-    def _context(self, context: Any) -> Any:
-        """Return a context that was passed as a mapping as an instance of its schema; any other one unchanged.
-
-        Raises InvalidConfig for a key that the schema does not have.
-        """
-        schema = self.graph.context_schema
-        if context is None or schema is None or not isinstance(context, Mapping):
-            return context
-        fields = known_keys(schema)
-        unknown = next(
-            (key for key in cast(Mapping[Any, Any], context) if fields is not None and key not in fields), None
-        )
-        if unknown is not None:
-            raise InvalidConfig(
-                f"The context holds {unknown!r}, which is not a field of {schema.__name__}. "
-                + suggestion(str(unknown), cast(frozenset[str], fields), noun="Fields")
-            )
-        return check_value("context", schema, context)
-
-    def _node_names(self, names: Names, option: str) -> frozenset[str]:
-        """Return node names as a set; "*" stands for all nodes. Raises InvalidConfig for a node that does not exist."""
-        node_names = _names(names)
-        unknown = next((name for name in node_names if name != "*" and name not in self.graph.nodes), None)
-        if unknown is not None:
-            raise InvalidConfig(
-                f"{option} names {unknown!r}, which is not a node. "
-                + suggestion(unknown, self.graph.nodes, noun="Nodes")
-            )
-        return node_names
 
     def _line(self, settings: Settings) -> BranchKey | None:
         """Return the branch to save on; None without a checkpointer."""
@@ -414,7 +342,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             raise InvalidConfig("Threads need a checkpointer: compile(checkpointer=...).")
         if self._bound is not None:
             config = joined_configs(self._bound, config)
-        settings = self._settings(config, options)
+        settings = call_settings(config, options)
         line = cast(BranchKey, self._line(settings))
         namespace = settings.namespace or ""
         graph = self if not namespace else cast(RunFactory, graph_at(self.graph, namespace))
@@ -451,36 +379,12 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
         return (watch or EventEmitter()).joined(view.listeners())
 
-    def _check_output_keys(self, keys: Names) -> None:
-        """Raise InvalidConfig for an output key that is not a field of the state."""
-        fields = self._program.channels
-        for key in () if keys is None or not self.graph.schema.closed else _names(keys):
-            if key not in fields:
-                raise InvalidConfig(
-                    f"output_keys names {key!r}, which is not a field. " + suggestion(key, fields, noun="Fields")
-                )
-
-
-_OPTIONS = tuple(CallOptions.__annotations__)
-
-_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "durability": DURABILITIES,
-    "on_unfinished": ON_UNFINISHED,
-    "on_busy": ON_BUSY,
-}
-
-_SETTINGS = ("namespace", "thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
-
 
 def _id_and_owner(settings: Settings) -> tuple[str, str]:
     """Return the id of a run, and the owner name of its lease, which is unique even if the id is used again."""
     new_id = draw_run_id()
     run_id = new_id if settings.run_id is None else settings.run_id
     return run_id, owner_name(run_id, new_id)
-
-
-def _names(names: Names) -> frozenset[str]:
-    return frozenset((names,) if isinstance(names, str) else names or ())
 
 
 def _is_for_other_thread(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Literal, Unpack, overload
 
 from statewright.graph import Command, ContextT, InputT, OutputT, ResultT, StateT
-from statewright.runtime.batch import arun_concurrently, config_at, error_of, raise_signals, run_concurrently
-from statewright.runtime.driving import adrive_run, drive_run
+from statewright.runtime.methods.batch import arun_concurrently, config_at, error_of, raise_signals, run_concurrently
+from statewright.runtime.methods.driving import adrive_run, drive_run
+from statewright.runtime.methods.stream_methods import StreamMethods
+from statewright.runtime.methods.thread_methods import run_in_thread
 from statewright.runtime.options import CallOptions, CallOptionsApart, Config, GraphOutput
-from statewright.runtime.stream_methods import StreamMethods
 from statewright.runtime.streaming.modes import StreamMode, StreamVersion
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
-from statewright.runtime.thread_methods import run_in_thread
 
 
 class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):

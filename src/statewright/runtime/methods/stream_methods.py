@@ -10,11 +10,12 @@ from statewright.graph import Command, ContextT, InputT, OutputT, ResultT, State
 from statewright.runtime.config import checked_choice, joined_configs, read_settings
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.drivers.sync import iter_parts
-from statewright.runtime.driving import outcome_of
 from statewright.runtime.invocation.emitter import EventEmitter
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.thread_lease import note_closing
 from statewright.runtime.lifecycle.thread_state import load_branch_head
+from statewright.runtime.methods.driving import outcome_of
+from statewright.runtime.methods.thread_methods import ThreadMethods, run_in_thread
 from statewright.runtime.options import CallOptions, CallOptionsApart, Config, GraphOutput, Names, StreamPart
 from statewright.runtime.streaming.iterate import Halt, StepIterator, StepWatch
 from statewright.runtime.streaming.modes import (
@@ -26,7 +27,6 @@ from statewright.runtime.streaming.modes import (
     shown_values,
 )
 from statewright.runtime.tasks.interrupt import raise_to_caller
-from statewright.runtime.thread_methods import ThreadMethods, run_in_thread
 
 
 class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):

@@ -61,8 +61,8 @@ from statewright.runtime.lifecycle.thread_state import (
     update_thread,
 )
 from statewright.runtime.lifecycle.turn import take_turn
+from statewright.runtime.methods.run_factory import RunFactory
 from statewright.runtime.options import CallOptions, Config
-from statewright.runtime.run_factory import RunFactory
 
 HISTORY_PAGE: Final = 100
 """Checkpoints that are read at once while a history is iterated over."""
