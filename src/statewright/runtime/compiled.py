@@ -86,7 +86,7 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         self, name: str, payload: Any = None, config: Config = None, **options: Unpack[CallOptions[ContextT]]
     ) -> ResultT:
         """`send_event`, on the running event loop."""
-        answers = await run_in_thread(self._waiting, name, payload, config, options)
+        answers = await run_in_thread(self._event_answers, name, payload, config, options)
         return await self.ainvoke(Command(resume=answers), config, **options)
 
     def _due(self, config: Any, options: Any, now: datetime | None) -> dict[str, Any]:

@@ -303,15 +303,18 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:
         """Return the options of a run that is part of a task: those of the call, else those of its caller's run."""
         compiled = self._config
-        inherited = outer._replace(
-            on_unfinished=None,
-            on_busy="reject",
-            budget=compiled.budget or outer.budget,
-            breaks_before=compiled.breaks_before,
-            breaks_after=compiled.breaks_after,
-            keeps_calls=outer.keeps_calls or compiled.keeps_calls,
-            refuses_changed=outer.refuses_changed or compiled.refuses_changed,
-        )
+        if compiled.is_neutral and outer.on_unfinished is None and outer.on_busy == "reject" and not outer.breaks:
+            inherited = outer  # usually: a copy costs more than the rest of this method
+        else:
+            inherited = outer._replace(
+                on_unfinished=None,
+                on_busy="reject",
+                budget=compiled.budget or outer.budget,
+                breaks_before=compiled.breaks_before,
+                breaks_after=compiled.breaks_after,
+                keeps_calls=outer.keeps_calls or compiled.keeps_calls,
+                refuses_changed=outer.refuses_changed or compiled.refuses_changed,
+            )
         if not options:
             return inherited
         own = config_changes(self.graph, self._config, options)

@@ -316,7 +316,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         run = view.run = self._run(config, options, graph_input, watch)
         return run, view
 
-    def _from_inside(self, config: Any) -> Any:
+    def _enter_subgraph(self, config: Any) -> Any:
         """Return the config with which to continue a thread from a checkpoint inside a subgraph.
 
         That checkpoint becomes the head of the subgraph, and the keys that name it are removed: the run begins at the
