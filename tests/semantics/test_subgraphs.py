@@ -811,7 +811,7 @@ def test_4_5_an_unknown_namespace_is_refused(driver: Any) -> None:
 
     with pytest.raises(InvalidConfig, match=r"'midle'.*Did you mean 'middle'"):
         app.get_state(thread_id="1", namespace="midle")
-    with pytest.raises(InvalidConfig, match="goes on with its thread"):
+    with pytest.raises(InvalidConfig, match="a run begins at the root"):
         driver.invoke(app, None, thread_id="1", namespace="middle")
 
 

@@ -201,7 +201,7 @@ def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
     scope = current_scope()
     if event.namespace or scope is None or scope.run.run_id != event.run_id:
         return None
-    metadata = scope.run.settings.given.get("metadata")
+    metadata = scope.run.settings.config.get("metadata")
     return cast("Mapping[str, Any]", metadata) if isinstance(metadata, Mapping) else None
 
 

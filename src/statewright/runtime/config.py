@@ -1,4 +1,4 @@
-"""The settings of one call: read from `config` and keywords, checked, nothing ignored."""
+"""The settings of one call, read from `config` and keywords. Unknown keys are refused, not ignored."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from statewright.errors import InvalidConfig, suggestion
 from statewright.ids import checked_name
 
 DEFAULT_RECURSION_LIMIT: Final = 1000
-"""Supersteps that one call may take."""
+"""Supersteps that one call may take by default."""
 
 OnUnfinished = Literal["discard", "finish"]
 Durability = Literal["sync", "async", "exit"]
 ChangedQuestions = Literal["warn", "error"]
-"""The consequence if a task asks an answered question in other words."""
+"""The reaction if a task that is executed again asks a question that was answered in other words."""
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
 STOPS_HOLDER: tuple[OnBusy, ...] = ("interrupt", "rollback")
-"""Of these, the ones that ask the holder of a thread to stop."""
+"""Those that request the holder of a thread to stop."""
 ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")
 DURABILITIES: tuple[Durability, ...] = ("sync", "async", "exit")
 
-_OWN = ("thread_id", "checkpoint_id", "branch", "namespace", "recursion_limit", "max_concurrency", "run_id")
-_PASSED_ON = ("tags", "metadata", "run_name", "callbacks")
-"""Not read here, but in the config of nodes: what LangChain's models and tools take from it."""
-_KNOWN = ("configurable", *_OWN, *_PASSED_ON)
+_SETTING_KEYS = ("thread_id", "checkpoint_id", "branch", "namespace", "recursion_limit", "max_concurrency", "run_id")
+_NODE_KEYS = ("tags", "metadata", "run_name", "callbacks")
+"""Not settings of a run, but passed to nodes in their config, for LangChain's models and tools."""
+_CONFIG_KEYS = ("configurable", *_SETTING_KEYS, *_NODE_KEYS)
 
 
 class Settings:
@@ -37,7 +37,7 @@ class Settings:
     __slots__ = (
         "branch",
         "checkpoint_id",
-        "given",
+        "config",
         "max_concurrency",
         "namespace",
         "recursion_limit",
@@ -46,7 +46,8 @@ class Settings:
     )
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        self.given: Mapping[str, Any] = config or {}
+        self.config: Mapping[str, Any] = config or {}
+        """The config of the call, as it was passed."""
         self.thread_id: str | None = None
         self.checkpoint_id: str | None = None
         self.branch = "main"
@@ -56,12 +57,12 @@ class Settings:
         self.max_concurrency: int | None = None
 
     def as_config(self, namespace: str, run_id: str) -> dict[str, Any]:
-        """The settings as nodes see them: what the caller gave, with the ids of this run."""
-        configurable = {**self.given.get("configurable", {}), "thread_id": self.thread_id}
+        """Return the config of a node: that of the call, with the ids of this run."""
+        configurable = {**self.config.get("configurable", {}), "thread_id": self.thread_id}
         if namespace:
             configurable["namespace"] = namespace
         return {
-            **self.given,
+            **self.config,
             "configurable": configurable,
             "run_id": run_id,
             "recursion_limit": self.recursion_limit,
@@ -70,7 +71,10 @@ class Settings:
 
 
 def read_settings(config: Any, **keywords: Any) -> Settings:
-    """The settings in a config and in keywords, which win. Raises InvalidConfig for what is unknown or wrong."""
+    """Return the settings in a config and in keywords, which take precedence.
+
+    Raises InvalidConfig for unknown keys and values that are not valid.
+    """
     if config is None and not any(value is not None for value in keywords.values()):
         return Settings()
     if config is not None and not isinstance(config, Mapping):
@@ -78,42 +82,42 @@ def read_settings(config: Any, **keywords: Any) -> Settings:
             f"config is {config!r} of type {type(config).__name__}. "
             f"Pass a mapping such as {{'configurable': {{'thread_id': '1'}}}}."
         )
-    given = cast(Mapping[str, Any], config or {})
-    unknown = next((key for key in given if key not in _KNOWN), None)
+    entries = cast(Mapping[str, Any], config or {})
+    unknown = next((key for key in entries if key not in _CONFIG_KEYS), None)
     if unknown is not None:
-        hint = suggestion(str(unknown), _KNOWN, noun="Keys")
-        raise InvalidConfig(f"config holds the unknown key {unknown!r}. {hint}")
-    settings = Settings(given)
-    configurable: Any = given.get("configurable") or {}
+        hint = suggestion(str(unknown), _CONFIG_KEYS, noun="Keys")
+        raise InvalidConfig(f"config has the unknown key {unknown!r}. {hint}")
+    settings = Settings(entries)
+    configurable: Any = entries.get("configurable") or {}
     if not isinstance(configurable, Mapping):
         raise InvalidConfig(f"configurable is {configurable!r}. Pass a mapping such as {{'thread_id': '1'}}.")
-    for name in _OWN:
-        value = _first_given(name, keywords, given, cast(Mapping[str, Any], configurable))
+    for name in _SETTING_KEYS:
+        value = _first_value(name, keywords, entries, cast(Mapping[str, Any], configurable))
         if value is not None:
             setattr(settings, name, _checked(name, value))
     return settings
 
 
 def joined_configs(outer: Any, inner: Any) -> Any:
-    """One config out of two; what `inner` says wins, also about a key that `outer` has under `configurable`."""
+    """Return two configs as one. Keys of `inner` take precedence, also over those in `outer["configurable"]`."""
     if not (isinstance(outer, Mapping) and isinstance(inner, Mapping)):
         return inner if inner is not None else cast(Any, outer)
-    first, then = dict(cast(Mapping[str, Any], outer)), dict(cast(Mapping[str, Any], inner))
-    old: Mapping[str, Any] = first.pop("configurable", None) or {}
-    new: Mapping[str, Any] = then.pop("configurable", None) or {}
-    first = {key: value for key, value in first.items() if key not in new}
-    configurable = {**{key: value for key, value in old.items() if key not in then}, **new}
-    return {**first, **then, **({"configurable": configurable} if configurable else {})}
+    old, new = dict(cast(Mapping[str, Any], outer)), dict(cast(Mapping[str, Any], inner))
+    old_nested: Mapping[str, Any] = old.pop("configurable", None) or {}
+    new_nested: Mapping[str, Any] = new.pop("configurable", None) or {}
+    old = {key: value for key, value in old.items() if key not in new_nested}
+    configurable = {**{key: value for key, value in old_nested.items() if key not in new}, **new_nested}
+    return {**old, **new, **({"configurable": configurable} if configurable else {})}
 
 
-def _first_given(name: str, *sources: Mapping[str, Any]) -> Any:
+def _first_value(name: str, *sources: Mapping[str, Any]) -> Any:
     return next((source[name] for source in sources if source.get(name) is not None), None)
 
 
 def _checked(name: str, value: Any) -> Any:
     if name in ("recursion_limit", "max_concurrency"):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InvalidConfig(f"{name} is {value!r}. Give a whole number of at least 1.")
+            raise InvalidConfig(f"{name} is {value!r}. Pass an integer of at least 1.")
         return value
     if name == "thread_id":
         value = thread_name(value)
@@ -121,28 +125,28 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def thread_name(value: Any) -> Any:
-    """The id of a thread as text, if it was given as a number or a UUID; everything else as it is."""
+    """Return a thread id that is an integer or a UUID as text; any other value unchanged."""
     if isinstance(value, str):
         return value
-    uuid = sys.modules.get("uuid")  # who has a UUID has loaded it
+    uuid = sys.modules.get("uuid")  # a value can only be a UUID if its module is loaded
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if is_number or (uuid is not None and isinstance(value, uuid.UUID)) else value
 
 
 def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> Any:
-    """The value, if it is one of the choices. Raises InvalidConfig."""
+    """Return the value if it is None or one of the choices. Raises InvalidConfig otherwise."""
     if value is not None and value not in choices:
         raise InvalidConfig(f"{name} is {value!r}. " + suggestion(str(value), choices, noun="Choices"))
     return value
 
 
 def checked_grace(value: Any) -> float | None:
-    """A `sibling_grace` in seconds; None for ever. Raises InvalidConfig."""
+    """Return a `sibling_grace` in seconds; None means without limit. Raises InvalidConfig."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | timedelta) or not as_seconds(value) >= 0:
         raise InvalidConfig(
-            f"sibling_grace is {value!r}. Give seconds or a timedelta that is not negative; 0 waits for nobody, "
-            f"None for ever."
+            f"sibling_grace is {value!r}. Pass seconds or a timedelta that is not negative; 0 does not wait, "
+            f"None waits without limit."
         )
     return as_seconds(value)

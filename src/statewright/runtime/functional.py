@@ -1,7 +1,8 @@
 """Workflows written as one function: `@entrypoint` makes it a graph of one node, `@task` makes its parts durable.
 
-When the function runs again, after an interrupt or a crash, tasks that were done give what they gave; see
-`journal.py`. A task is known by its name and by how often the function has called that name before.
+When the function is executed again, after an interrupt or a crash, calls of tasks that had completed return their
+recorded results; see `journal.py`. A call is identified by the name of the task and by its ordinal among the calls of
+that name.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ A = TypeVar("A")
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeParameter  # slow to import; see graph/generics.py
 
-    AnswerT = TypeParameter("AnswerT", default=Any)
+    ValueT = TypeParameter("ValueT", default=Any)
 else:
-    AnswerT = TypeVar("AnswerT")
+    ValueT = TypeVar("ValueT")
 T = TypeVar("T")
 
 
 class Final_(Generic[R, S]):  # noqa: N801  # users see it as entrypoint.final
-    """Answer of an entrypoint whose value for the caller is not what it saves: `entrypoint.final[R, S]` as a hint."""
+    """Result of an entrypoint that returns one value and saves another: `entrypoint.final[R, S]` as a type hint."""
 
     __slots__ = ("save", "value")
 
@@ -72,11 +73,11 @@ class Final_(Generic[R, S]):  # noqa: N801  # users see it as entrypoint.final
         self.value = value
         """The value that `invoke` returns."""
         self.save = save
-        """The value that the next run on the thread gets as `previous`."""
+        """The value that the next run on the thread receives as `previous`."""
 
 
 class EntrypointProgram(Program):
-    """A graph of one function: any value goes in, and its answer comes out."""
+    """The program of a graph of one function: its input is any value, its output the result of the function."""
 
     calls_tasks = True
     passes_state_on = False
@@ -95,7 +96,7 @@ class EntrypointProgram(Program):
 
 
 class _AnyInput(UpdateReader):
-    """Takes whatever is given as the input, and forgets what the last run returned."""
+    """Accepts any value as the input, and clears the result of the last run."""
 
     @property
     def takes_lists(self) -> bool:
@@ -108,7 +109,7 @@ class _AnyInput(UpdateReader):
         return None
 
 
-class EntrypointGraph(CompiledGraph[InputT, ContextT, InputT, AnswerT, AnswerT], Generic[ContextT, InputT, AnswerT]):
+class EntrypointGraph(CompiledGraph[InputT, ContextT, InputT, ValueT, ValueT], Generic[ContextT, InputT, ValueT]):
     """A function that runs as a graph. Made by `@entrypoint`."""
 
     program_class = EntrypointProgram
@@ -117,15 +118,15 @@ class EntrypointGraph(CompiledGraph[InputT, ContextT, InputT, AnswerT, AnswerT],
 class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
     """Make a function a graph: `invoke(value)` calls it, durably if there is a checkpointer.
 
-    The function takes the input, and asks for more by parameter, as nodes do; `previous` is what its last run on the
-    thread returned, or what that run saved with `entrypoint.final(value=..., save=...)`. Raises InvalidGraph for what
-    is no function, and for generators.
+    The first parameter of the function is the input; others are injected as in nodes. `previous` is the value that its
+    last run on the thread returned, or saved with `entrypoint.final(value=..., save=...)`. Raises InvalidGraph if the
+    object is not a function, or is a generator.
     """
 
     if TYPE_CHECKING:
 
         class final(Final_[R, S]):  # noqa: N801  # used like entrypoint itself
-            """Answer of an entrypoint whose value for the caller is not what it saves."""
+            """Result of an entrypoint that returns one value and saves another."""
     else:
         final = Final_
 
@@ -147,7 +148,7 @@ class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
         self._name = name
         self._context_schema = context_schema
         self._policies = {"retry_policy": retry_policy, "cache_policy": cache_policy, "timeout": timeout}
-        self._compiled = {
+        self._compile_options = {
             "checkpointer": checkpointer,
             "store": store,
             "cache": cache,
@@ -156,7 +157,7 @@ class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
             "clock": clock,
         }
 
-    # The answer of a coroutine function comes first, and of two answers that fit the one that is more special.
+    # Checkers take the first overload that matches: coroutines before plain functions, the specific before the general.
     @overload
     def __call__(
         self, function: Callable[Concatenate[A, ...], Coroutine[Any, Any, Final_[R, Any]]]
@@ -172,53 +173,55 @@ class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
     def __call__(self, function: Callable[..., Any]) -> EntrypointGraph[Any, Any, Any]:
         name = self._name or getattr(function, "__name__", "entrypoint")
         if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise InvalidGraph([f"{function!r} is no function that returns. Decorate a function or coroutine."])
+            raise InvalidGraph(
+                [f"{function!r} is not a function that returns a value. Decorate a function or a coroutine function."]
+            )
         builder = GraphBuilder({INPUT: None, RETURN: None, PREVIOUS: None}, self._context_schema, name=name)
         builder.add_node(name, _node_of(function), destinations=(), **cast(Any, self._policies))
         builder.add_edge(START, name).add_edge(name, END)
-        graph = builder.freeze(has_store=self._compiled["store"] is not None)
-        return EntrypointGraph(graph, **cast(Any, self._compiled))
+        graph = builder.freeze(has_store=self._compile_options["store"] is not None)
+        return EntrypointGraph(graph, **cast(Any, self._compile_options))
 
 
 def _node_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as a node: the input out of the state, the answer into it."""
+    """Return the function as a node, which reads the input from the state and writes the result to it."""
 
-    def answered(value: Any) -> dict[str, Any]:
+    def update_with(value: Any) -> dict[str, Any]:
         if isinstance(value, Final_):
             final = cast("Final_[Any, Any]", value)
             return {RETURN: final.value, PREVIOUS: final.save}
         return {RETURN: value, PREVIOUS: value}
 
     @wraps(function)
-    def call(state: Any, /, **asked: Any) -> Any:
-        return answered(function(state[INPUT], **asked))
+    def call(state: Any, /, **injected: Any) -> Any:
+        return update_with(function(state[INPUT], **injected))
 
     @wraps(function)
-    async def acall(state: Any, /, **asked: Any) -> Any:
-        return answered(await function(state[INPUT], **asked))
+    async def acall(state: Any, /, **injected: Any) -> Any:
+        return update_with(await function(state[INPUT], **injected))
 
     node = acall if is_coroutine_function(function) else call
     hints = dict(getattr(function, "__annotations__", {}))
     first = next(iter(inspect.signature(function).parameters), None)
-    # The types of the input and of the answer are no state and no update.
+    # The types of the input and the result are not those of a state and an update.
     node.__annotations__ = {name: hint for name, hint in hints.items() if name not in (first, "return")}
     return node
 
 
 class TaskFunction(Generic[P, T]):
-    """A function whose calls in a node are durable and run beside each other. Made by `@task`."""
+    """A function whose calls in a node are durable and run concurrently. Made by `@task`."""
 
     def __init__(self, called: CalledFunction) -> None:
         self._called = called
         update_wrapper(self, called.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> TaskFuture[T]:
-        """Start the function; ask the future for its result, or await it."""
+        """Start the function, and return a future: call its `result()`, or await it."""
         return call_task(self._called, args, kwargs)
 
 
 class _TaskDecorator(Protocol):
-    """The decorator that `task(...)` with options returns."""
+    """The decorator that `task(...)` returns if it is called with options."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> TaskFunction[P, T]: ...
@@ -246,11 +249,11 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: TimeoutPolicy | Duration | None = None,
 ) -> Any:
-    """Make a function a task: called in an entrypoint or a node it starts at once, and gives a future.
+    """Make a function a task: a call in an entrypoint or a node starts at once, and returns a future.
 
-    Its result is in the journal of the thread before anybody gets it, so it must be a value that can be saved. What
-    it raises is raised where the result is asked for, and the call counts as not done. Raises NonDeterminismError
-    if a call has other arguments than when it was done.
+    The result is saved in the journal of the thread before the future has it, so it must be a value that can be
+    stored. An exception is raised by the future and is not recorded: the next execution calls the function again.
+    Raises NonDeterminismError if a recorded call is repeated with other arguments.
     """
 
     def decorate(function: Callable[..., Any]) -> TaskFunction[..., Any]:

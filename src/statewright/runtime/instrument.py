@@ -1,4 +1,4 @@
-"""The port for those who observe runs. An instrument never alters what it sees."""
+"""The port for observers of runs. An instrument never alters a run: an exception that it raises is logged."""
 
 from __future__ import annotations
 
@@ -6,69 +6,69 @@ from statewright.events import Event
 
 
 class Instrument:
-    """Derive from this and override what you want to hear of; give instances to `compile(instruments=[...])`.
+    """Base class for observers: override the methods you need, and pass instances to `compile(instruments=[...])`.
 
-    Methods are called on the thread where the thing happened, and must return soon. What `event.data` holds:
-    the input, and the `RunOutcome`, of a run; the tasks of a superstep that starts; `(task, input)` of a task that
-    starts, and the outcome of one that ended; the error of an attempt and the seconds until the next one; a commit; the
-    interrupts of a run that waits, and the answers, by interrupt id, of one that goes on; of calls of models and
-    tools a dict that says what was called, what it used up and how it ended; the message, and the value; `(name,
-    ordinal)` of a step that starts, with the error or None of one that ended; what was raised of a run broken off.
+    A method is called on the thread where the event happens, and must return quickly. Each says what `event.data` is.
     """
 
-    def on_run_started(self, event: Event) -> None: ...
+    def on_run_started(self, event: Event) -> None:
+        """A run starts. Data: its input."""
 
-    def on_run_finished(self, event: Event) -> None: ...
+    def on_run_finished(self, event: Event) -> None:
+        """A run has completed, failed, been cancelled, or waits. Data: its `RunOutcome`."""
 
     def on_superstep(self, event: Event) -> None:
-        """A superstep starts."""
+        """A superstep starts. Data: its tasks."""
 
-    def on_task_started(self, event: Event) -> None: ...
+    def on_task_started(self, event: Event) -> None:
+        """A task starts. Data: `(task, input)`."""
 
-    def on_task_finished(self, event: Event) -> None: ...
+    def on_task_finished(self, event: Event) -> None:
+        """A task has ended, and its outcome counts. Data: the outcome."""
 
     def on_task_ended(self, event: Event) -> None:
-        """A task has come to its end, where it ran; `on_task_finished` follows when its outcome counts."""
+        """A task has ended. Called on its thread, before `on_task_finished`. Data: the outcome."""
 
     def on_step_started(self, event: Event) -> None:
-        """A journalled step, or a called task, is done now; one whose result is in the journal already is not."""
+        """A journalled step or a `@task` call starts; not called if its result is recorded. Data: `(name, ordinal)`."""
 
     def on_step_finished(self, event: Event) -> None:
-        """It has ended."""
+        """A journalled step or a `@task` call has ended. Data: `(name, ordinal, error)`; the error may be None."""
 
     def on_run_broken_off(self, event: Event) -> None:
-        """A run ended without coming to rest: nothing could be saved, its input was wrong, nobody reads its stream."""
+        """A run ended without an outcome: its input was not valid, its reader left, or it could not be saved. Data: the
+        exception."""
 
     def on_attempt_failed(self, event: Event) -> None:
-        """An attempt failed, and there will be another one."""
+        """An attempt failed, and the task is retried. Data: the error, and the seconds until the next attempt."""
 
     def on_commit(self, event: Event) -> None:
-        """A superstep, an input or an update was saved."""
+        """A superstep, an input or an update was saved. Data: the commit."""
 
     def on_model_called(self, event: Event) -> None:
-        """A chat model has answered."""
+        """A call of a chat model has ended. Data: a dict with the model, its usage and the outcome."""
 
     def on_tool_called(self, event: Event) -> None:
-        """A tool that a model asked for has answered, or failed."""
+        """A tool call has ended. Data: a dict with the tool and the outcome."""
 
     def on_question_changed(self, event: Event) -> None:
-        """A task that runs again asks in other words what was answered."""
+        """A task that is executed again asks a question that was answered in other words. Data: both questions."""
 
     def on_message(self, event: Event) -> None:
-        """A node has shown a message, or a piece of one. Models stream while somebody wants to hear of this."""
+        """A node shows a message, or a piece of one. Data: the message."""
 
     def wants_messages(self) -> bool:
-        """Return whether the instrument wants pieces of messages now; called again for each call of a model."""
+        """Return whether models should stream pieces of messages; called before each call of a model."""
         return True
 
     def on_custom(self, event: Event) -> None:
-        """A node has written a value to the stream."""
+        """A node has written a value to the stream. Data: the value."""
 
     def on_interrupt(self, event: Event) -> None:
-        """A run comes to rest because tasks wait for something from outside."""
+        """A run stops because tasks wait for answers, timers or events. Data: the interrupts."""
 
     def on_resume(self, event: Event) -> None:
-        """A run goes on with answers."""
+        """A run continues with answers. Data: the answers, by the id of the interrupt."""
 
 
 METHOD_BY_KIND = {

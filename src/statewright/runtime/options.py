@@ -24,50 +24,48 @@ else:
 
 
 class CallOptionsApart(TypedDict, Generic[ContextT], total=False):
-    """The keywords of `CallOptions` but for `output_keys`, on which the type of a result depends."""
+    """The keywords of `CallOptions` without `output_keys`, on which the type of a result depends."""
 
     context: ContextT | Mapping[str, Any] | None
-    """The caller's dependencies, for nodes that ask for `runtime`; never saved."""
+    """Dependencies that nodes reach as `runtime.context`; never saved."""
     thread_id: str | None
-    """The thread to go on with; needs a checkpointer."""
+    """The thread to continue; needs a checkpointer."""
     checkpoint_id: str | None
     """The checkpoint to start from instead of the head."""
     branch: str | None
     namespace: str | None
-    """Of the methods that look at threads and change them: the subgraph to look into, as a config in a snapshot names
-    it."""
+    """For the methods that inspect and change threads: the path of a subgraph, as in the configs of snapshots."""
     run_id: str | None
     recursion_limit: int | None
-    """How many supersteps the call may take; 1000 if not given."""
+    """Maximum number of supersteps of the call; 1000 by default."""
     max_concurrency: int | None
-    """How many tasks may be in flight; 1000 coroutines and a few threads per core if not given."""
+    """Maximum number of concurrent tasks; by default 1000 coroutines, and a few threads per core."""
     durability: Durability | None
-    """When supersteps are saved: `sync`, `async`, or `exit` for only at rest."""
+    """When supersteps are saved: `sync`, `async`, or `exit` for only when the run ends or waits."""
     interrupt_before: Names
     interrupt_after: Names
     call_key: str | None
-    """Inside a node: what tells this call from the others of its task, where their order may change."""
+    """Inside a node: identifies this call among those of its task, if their order may change."""
     print_mode: StreamMode | Sequence[StreamMode] | None
-    """Stream modes whose parts are printed, for debugging, whatever else is done with them."""
+    """Stream modes whose parts are also printed, for debugging."""
     memory: Memory | None
-    """Inside a node: what the called graph remembers; `call` if not given."""
+    """Inside a node: the memory of the called graph; `call` by default."""
     control: RunControl | None
     budget: Budget | None
-    """The limits on what the call may spend; it replaces the budget that the graph was compiled with."""
+    """The limits on the spending of the call, instead of the budget of `compile`."""
     on_busy: OnBusy | None
     """The reaction if another run holds the thread: `reject` (the default), `enqueue`, `interrupt`, `rollback`."""
     sibling_grace: Duration | None
-    """For how long plain functions are waited for when a task beside them fails; wins over that of the graph."""
+    """How long plain functions in progress are waited for if a concurrent task fails, instead of that of `compile`."""
     on_unfinished: OnUnfinished | None
     """The effect of fresh input on unfinished work: `discard` it with its questions, or `finish` it first."""
 
 
 class CallOptions(CallOptionsApart[ContextT], Generic[ContextT], total=False):
-    """The keywords of every call that runs a graph. A keyword wins over the same key in `config`."""
+    """The keywords of every call that runs a graph. They take precedence over the same keys in `config`."""
 
     output_keys: Names
-    """The fields of the state that the caller wants, instead of those of the output schema; the bare value of one
-    that is given as text."""
+    """The fields of the result, instead of those of the output schema. For one name, the result is the bare value."""
 
 
 class StreamPart(TypedDict):

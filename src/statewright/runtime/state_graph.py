@@ -1,4 +1,4 @@
-"""The builder that compiles: what most programs import."""
+"""`StateGraph`, the builder that most programs import, and its `compile`."""
 
 from __future__ import annotations
 
@@ -136,18 +136,23 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
         clock: Clock | None = None,
         lease: Duration | None = None,
     ) -> CompiledGraph[StateT, ContextT, InputT, OutputT, ResultT]:
-        """The graph, ready to run. May be called again; the builder is not changed.
+        """Check the graph and return it ready to run. The builder does not change, and may be compiled again.
 
-        `checkpointer` keeps threads, `cache` the answers of nodes that have a cache policy, `store` is memory across
-        threads. `budget` is what each call may spend. `keep_calls` keeps the checkpoints of subgraph calls when their
-        task is over. `changed_questions` says what it is when a node that has its answer asks in other words: `warn`
-        or `error`. `sibling_grace` is for how long plain functions are waited for when a task beside them fails:
-        seconds or a timedelta, 0 for not at all, None for ever. `debug` finds nodes that change state in place, and
-        values that an `InMemorySaver` keeps although no database could store them.
-        `unknown_keys` says what becomes of update keys that no schema knows: `warn`, `error` or `drop`. `validate` says
-        what is checked against the types: `input`, `all`, or nothing (`off`). `lease` is how long a run holds its
-        thread after each write (60 seconds, or what the checkpointer says): then other runs may take the thread of a
-        run that froze. Raises InvalidGraph with every problem; with `strict=False` problems of shape are warnings.
+        - `checkpointer`: stores threads. `cache`: stores results of nodes with a cache policy. `store`: memory across
+          threads.
+        - `budget`: the limits on the spending of each call.
+        - `keep_calls`: keep the checkpoints of subgraph calls after their task has ended.
+        - `changed_questions`: whether it is a warning or an error if a node that is executed again asks a question that
+          was answered in other words.
+        - `sibling_grace`: how long plain functions in progress are waited for if a concurrent task fails, in seconds or
+          as a timedelta; 0 does not wait, None waits without limit. 30 seconds by default.
+        - `debug`: report nodes that change state in place, and values in an `InMemorySaver` that no database can store.
+        - `unknown_keys`: `warn`, `error` or `drop` for keys of updates that are in no schema.
+        - `validate`: what is checked against the types: the `input`, `all` updates, or nothing (`off`).
+        - `lease`: how long a run holds its thread after each write, by default as the checkpointer says (60 seconds).
+          After that, other runs may take the thread of a run that has hung.
+
+        Raises InvalidGraph with all problems. With `strict=False`, problems of the graph's shape are warnings.
         """
         interrupts = [*_listed(interrupt_before), *_listed(interrupt_after)]
         graph = self.freeze(
@@ -219,22 +224,22 @@ def _listed(names: Names) -> Sequence[str]:
 _EXAMPLES: dict[type, str] = {Checkpointer: "InMemorySaver()", Store: "InMemoryStore()", Cache: "InMemoryCache()"}
 
 
-def _wrong_port(name: str, given: object, port: type) -> list[str]:
-    if given is None or (isinstance(given, port) and not isinstance(given, type)):
+def _wrong_port(name: str, value: object, port: type) -> list[str]:
+    if value is None or (isinstance(value, port) and not isinstance(value, type)):
         return []
     return [
-        f"{name}= is {given!r} of type {type(given).__name__}, which does not have the methods of a {port.__name__}. "
+        f"{name}= is {value!r} of type {type(value).__name__}, which does not have the methods of a {port.__name__}. "
         f"Pass an object such as {_EXAMPLES[port]}."
     ]
 
 
-def _wrong_choice(name: str, given: object, choices: Sequence[str]) -> list[str]:
-    return [] if given in choices else [f"{name}= is {given!r}. Choices: {', '.join(choices)}."]
+def _wrong_choice(name: str, value: object, choices: Sequence[str]) -> list[str]:
+    return [] if value in choices else [f"{name}= is {value!r}. Choices: {', '.join(choices)}."]
 
 
-def _wrong_grace(given: object) -> list[str]:
+def _wrong_grace(value: object) -> list[str]:
     try:
-        checked_grace(given)
+        checked_grace(value)
     except InvalidConfig as error:
         return [str(error)]
     return []

@@ -12,7 +12,7 @@ import pytest
 
 from statewright import START, InMemorySaver, StateGraph
 from statewright.errors import InvalidConfig, InvalidUpdateError, NodeFailed
-from statewright.runtime.batch import config_at, run_beside, run_beside_async
+from statewright.runtime.methods.batch import arun_concurrently, config_at, run_concurrently
 
 LONG = 600.0
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
@@ -95,7 +95,7 @@ def test_after_an_error_no_other_run_begins_and_those_under_way_are_waited_for()
         ended.append(place)
 
     with pytest.raises(ValueError, match="bad"):
-        run_beside(run_one, 100, 2)
+        run_concurrently(run_one, 100, 2)
     assert len(begun) < 100
     assert sorted(ended) == [place for place in sorted(begun) if place != 1]
 
@@ -112,7 +112,7 @@ def test_an_interruption_leaves_the_batch_at_once() -> None:
 
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_beside(run_one, 100, 2)
+            run_concurrently(run_one, 100, 2)
         assert len(begun) == 2
     finally:
         go_on.set()
@@ -145,7 +145,7 @@ def test_threads_run_in_copies_of_the_context_of_the_caller() -> None:
 
     def run() -> tuple[list[str], str]:
         WHO.set("the caller")
-        return run_beside(run_one, 3, 1), WHO.get()
+        return run_concurrently(run_one, 3, 1), WHO.get()
 
     assert contextvars.copy_context().run(run) == (["the caller"] * 3, "the caller")
 
@@ -164,7 +164,7 @@ def test_an_error_cancels_the_coroutines_beside_it_and_waits_for_their_cleaning_
             cleaned.append(place)
 
     with pytest.raises(LookupError, match="no luck"):
-        asyncio.run(run_beside_async(run_one, 3, None))
+        asyncio.run(arun_concurrently(run_one, 3, None))
     assert sorted(cleaned) == [1, 2]
 
 

@@ -36,7 +36,7 @@ from statewright.errors import (
     InvalidUpdateError,
     StatewrightError,
 )
-from statewright.runtime.compiled import CallOptions, GraphOutput
+from statewright.runtime.options import CallOptions, GraphOutput
 from statewright.testing import FakeClock
 
 SCHEMA = {"log": append, "x": int}
@@ -291,7 +291,7 @@ def test_an_event_goes_to_whoever_waits_for_it(colour: str) -> None:
     with pytest.raises(InvalidResume, match="Did you mean 'paid'"):
         send("payed", 5)
     assert send("paid", 5)["log"] == [5]
-    with pytest.raises(InvalidResume, match="Nobody waits for the event 'paid'"):
+    with pytest.raises(InvalidResume, match="No task of this thread waits for the event 'paid'"):
         send("paid", 5)
 
 

@@ -32,6 +32,16 @@ class RunConfig(NamedTuple):
     refuses_changed: bool = False
     """True if it is an error, not a warning, that an answered question is asked again in other words."""
 
+    @property
+    def breaks(self) -> bool:
+        """True if the run pauses at any node."""
+        return bool(self.breaks_before or self.breaks_after)
+
+    @property
+    def is_neutral(self) -> bool:
+        """True if a subgraph with these options inherits those of its caller unchanged."""
+        return not (self.budget or self.breaks_before or self.breaks_after or self.keeps_calls or self.refuses_changed)
+
 
 class RunPorts(NamedTuple):
     """The services that a run uses.

@@ -1,14 +1,14 @@
-"""Make runs of a compiled graph: its services, its settings, and the run of each call.
+"""Create the runs of a compiled graph from its services, its options and the settings of a call.
 
-A call outside any node starts a run of its own, on its own thread. A call inside a node is part of the run of that
-node: it shares the saver, the answers, the control, the budget and the limits, and saves under the task that calls.
+A call outside any node starts a separate run, on a thread of its own. A call inside a node is part of the run of that
+node: it shares the saver, answers, control, budget and limits, and saves in a namespace below the calling task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 from statewright.cache import Cache
 from statewright.checkpoint import (
@@ -21,7 +21,6 @@ from statewright.checkpoint import (
 from statewright.clock import Clock, Duration, SystemClock, as_seconds
 from statewright.errors import (
     InvalidConfig,
-    suggestion,
 )
 from statewright.graph import (
     Budget,
@@ -36,15 +35,11 @@ from statewright.graph import (
     StateT,
 )
 from statewright.ids import draw_run_id
-from statewright.runtime.batch import config_at
 from statewright.runtime.config import (
-    DURABILITIES,
     ON_BUSY,
-    ON_UNFINISHED,
     ChangedQuestions,
     Settings,
     checked_choice,
-    checked_grace,
     joined_configs,
     read_settings,
 )
@@ -59,21 +54,20 @@ from statewright.runtime.lifecycle.snapshot import (
     graph_at,
 )
 from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line, former_namespaces, take_namespace
-from statewright.runtime.options import CallOptions, Config, Names
+from statewright.runtime.methods.batch import config_at
+from statewright.runtime.methods.call_options import call_settings, check_output_keys, config_changes, name_set
+from statewright.runtime.options import Config, Names
 from statewright.runtime.streaming.modes import (
     StreamView,
     checked_modes,
 )
 from statewright.runtime.tasks.scope import Scope, current_scope
-from statewright.state import UnknownKeys, check_value, known_keys
+from statewright.state import UnknownKeys
 from statewright.store import Store
-
-if TYPE_CHECKING:
-    pass
 
 
 class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
-    """A compiled graph with its services, from which runs are made."""
+    """A compiled graph with its services; creates runs of it."""
 
     program_class: ClassVar[type[Program]] = Program
 
@@ -105,8 +99,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self._ports = RunPorts(clock=clock or SystemClock(), store=store, cache=cache)
         self._config = RunConfig(
             budget=budget,
-            breaks_before=_names(interrupt_before),
-            breaks_after=_names(interrupt_after),
+            breaks_before=name_set(interrupt_before),
+            breaks_after=name_set(interrupt_after),
             sibling_grace=None if sibling_grace is None else as_seconds(sibling_grace),
             keeps_calls=keep_calls,
             refuses_changed=changed_questions == "error",
@@ -121,21 +115,21 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self._listeners = tuple(instrument_listeners(instruments))
         self._bound: Mapping[str, Any] | None = None
         self._allowed_by: Checkpointer | None = checkpointer
-        """The saver that was given the types of the state last."""
+        """The saver that was last allowed to store the types of the state."""
 
     @property
     def program(self) -> Program:
-        """The graph with every question answered that can be answered before it runs."""
+        """Everything about the graph that can be computed before it runs."""
         return self._program
 
     @property
     def store(self) -> Store | None:
-        """The store that nodes see as `runtime.store`."""
+        """The store that nodes reach as `runtime.store`."""
         return self._ports.store
 
     @property
     def cache(self) -> Cache | None:
-        """The cache of results of nodes with a cache policy."""
+        """The cache for the results of nodes with a cache policy."""
         return self._ports.cache
 
     @property
@@ -147,15 +141,15 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self.graph.name
 
     def with_config(self, config: Config = None, **settings: Any) -> Self:
-        """The same graph with settings that hold where a call names no other: a config, or its keys as keywords.
+        """Return the same graph with default settings: a config, or its keys as keywords. A call may override them.
 
-        Raises InvalidConfig for what is unknown or wrong.
+        Raises InvalidConfig for unknown keys and values that are not valid.
         """
         bound = joined_configs(self._bound, joined_configs(config, settings))
         read_settings(bound)
-        same = copy(self)
-        same._bound = bound
-        return same
+        graph = copy(self)
+        graph._bound = bound
+        return graph
 
     def with_services(
         self,
@@ -167,13 +161,13 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         instruments: Sequence[Instrument] = (),
         starter: RunStarter | None = None,
     ) -> Self:
-        """The same graph with another saver, store, cache or clock, and more instruments; what is None stays.
+        """Return the same graph with other services and additional instruments; None keeps the present one.
 
-        `starter` is what starts other runs for its nodes.
+        `starter` starts the runs that nodes request with `runtime.start_run`.
         """
-        same = copy(self)
-        same.checkpointer = checkpointer or self.checkpointer
-        same._ports = RunPorts(
+        graph = copy(self)
+        graph.checkpointer = checkpointer or self.checkpointer
+        graph._ports = RunPorts(
             clock=clock or self._clock,
             store=store or self.store,
             cache=cache or self.cache,
@@ -181,32 +175,36 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
         if checkpointer is not None:
             checkpointer.allow(self._program.stored_types)
-            same._allowed_by = checkpointer
-        same._listeners = (*self._listeners, *instrument_listeners(instruments))
-        return same
+            graph._allowed_by = checkpointer
+        graph._listeners = (*self._listeners, *instrument_listeners(instruments))
+        return graph
 
-    # -- making runs
+    # -- creating runs
 
     def _run(
-        self, config: Any, options: Mapping[str, Any], given: Any = None, watch: EventEmitter | None = None
+        self, config: Any, options: Mapping[str, Any], graph_input: Any = None, watch: EventEmitter | None = None
     ) -> Run:
-        """A run of an input with the settings of a call. Inside a node of another graph it belongs to that run."""
+        """Return a run with the settings of a call. Called in a node of another graph, it is part of that node's run.
+
+        `graph_input` is needed for calls in nodes only, where it tells calls apart.
+        """
         if self._bound is not None:
             config = joined_configs(self._bound, config)
         scope = current_scope()
-        if scope is not None and scope.task is not None and not _names_other(scope, config, options):
-            return self._nested_run(scope, options, options.get("memory") or "call", config, given, watch)
-        settings = self._settings(config, options)
+        if scope is not None and scope.task is not None and not _is_for_other_thread(scope, config, options):
+            return self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, watch)
+        settings = call_settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
-                f"The config names the subgraph {settings.namespace!r}, which goes on with its thread: leave it out."
+                f"The config names the subgraph {settings.namespace!r}, but a run begins at the root. "
+                "Leave the namespace out."
             )
         line = self._line(settings)
-        run_id, owner = _identity(settings) if line is not None else (None, None)
+        run_id, owner = _id_and_owner(settings) if line is not None else (None, None)
         if watch is None and self._listeners:
             watch = EventEmitter(self._listeners)
         if options:
-            self._known_fields(options.get("output_keys"))
+            check_output_keys(self.graph, self._program.channels, options.get("output_keys"))
             watch = self._printed(options.get("print_mode"), watch)
         return Run(
             self._program,
@@ -226,15 +224,18 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def _root_config(self, options: Mapping[str, Any], line: BranchKey | None) -> RunConfig:
         """Return the options of a run outside any node: those of the call, else those of `compile`."""
         config = self._config if line is not None else self._unsaved_config
-        return config._replace(**self._changed_config(options)) if options else config
+        return config._replace(**config_changes(self.graph, self._config, options)) if options else config
 
     def _nested_runs(self, config: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[Run]:
-        """The runs of a batch inside a node, made in order: a call is known by its ordinal. Empty outside a node."""
+        """Return the runs of a batch inside a node; an empty list outside a node.
+
+        They are created in order and before any starts, since a call inside a node is identified by its ordinal.
+        """
         scope = current_scope()
         if scope is None or scope.task is None:
             return []
         count = len(inputs)
-        return [self._run(config_at(config, place, count), options, given) for place, given in enumerate(inputs)]
+        return [self._run(config_at(config, i, count), options, value) for i, value in enumerate(inputs)]
 
     def _nested_run(
         self,
@@ -242,18 +243,18 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         options: Mapping[str, Any],
         memory: Memory,
         config: Any = None,
-        given: Any = None,
-        reading: EventEmitter | None = None,
+        graph_input: Any = None,
+        reader_watch: EventEmitter | None = None,
         *,
         takes_state: bool = False,
     ) -> Run:
-        """A run that is part of the task of another one: it shares its saver, answers, watch and context.
+        """Return a run that is part of a task of another run, and shares its saver, answers, watch and context.
 
-        `given` is the input, part of the key that identifies a retry of a failed call. `reading` is the watch of a
-        stream reader; it includes the instruments of this graph.
+        `graph_input` is part of the key that identifies a retry of a failed call. `reader_watch` is the emitter for the
+        reader of a stream; it includes the instruments of this graph.
         """
         caller, task = scope.run, scope.task
-        settings = self._settings(config, options)
+        settings = call_settings(config, options)
         settings.thread_id = caller.settings.thread_id
         settings.branch = caller.settings.branch
         own_slots = (Slots(settings.max_concurrency),) if settings.max_concurrency is not None else ()
@@ -262,7 +263,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if caller.saver is not None and caller.saver is not self._allowed_by:
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
-        call = begin_call(scope, self._program, memory, graph_input=given, config=config, options=options)
+        call = begin_call(scope, self._program, memory, graph_input=graph_input, config=config, options=options)
         line = call_line(scope, call.namespace, memory, keep=caller.config.keeps_calls)
         call.takes_state = takes_state
         if memory == "thread":
@@ -270,7 +271,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if caller.program.former_names and line is not None:
             call.former_namespaces = former_namespaces(scope, call.namespace)
         watch = caller.watch
-        own_listeners = self._listeners if reading is None else reading.listeners()
+        own_listeners = self._listeners if reader_watch is None else reader_watch.listeners()
         if own_listeners:
             watch = (watch or EventEmitter()).joined(own_listeners)
         run = Run(
@@ -295,25 +296,28 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             run.inherit_questions(caller, task)
         if run.shares_journal:
             run.journal = caller.journal
-        if reading is not None:
-            run.reader = reading.buffer
+        if reader_watch is not None:
+            run.reader = reader_watch.buffer
         return run
 
     def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:
         """Return the options of a run that is part of a task: those of the call, else those of its caller's run."""
         compiled = self._config
-        inherited = outer._replace(
-            on_unfinished=None,
-            on_busy="reject",
-            budget=compiled.budget or outer.budget,
-            breaks_before=compiled.breaks_before,
-            breaks_after=compiled.breaks_after,
-            keeps_calls=outer.keeps_calls or compiled.keeps_calls,
-            refuses_changed=outer.refuses_changed or compiled.refuses_changed,
-        )
+        if compiled.is_neutral and outer.on_unfinished is None and outer.on_busy == "reject" and not outer.breaks:
+            inherited = outer  # usually: a copy costs more than the rest of this method
+        else:
+            inherited = outer._replace(
+                on_unfinished=None,
+                on_busy="reject",
+                budget=compiled.budget or outer.budget,
+                breaks_before=compiled.breaks_before,
+                breaks_after=compiled.breaks_after,
+                keeps_calls=outer.keeps_calls or compiled.keeps_calls,
+                refuses_changed=outer.refuses_changed or compiled.refuses_changed,
+            )
         if not options:
             return inherited
-        own = self._changed_config(options)
+        own = config_changes(self.graph, self._config, options)
         if own.get("durability") != "exit":
             own.pop("durability", None)  # a subgraph cannot save more often than its caller
         return inherited._replace(**own)
@@ -325,74 +329,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             return outer
         return outer._replace(store=own.store or outer.store, cache=own.cache or outer.cache)
 
-    def _settings(self, config: Any, options: Mapping[str, Any]) -> Settings:
-        if not options:
-            return read_settings(config) if config is not None else Settings()
-        unknown = next((name for name in options if name not in _OPTIONS), None)
-        if unknown is not None:
-            raise InvalidConfig(f"Unknown keyword {unknown!r}. " + suggestion(unknown, _OPTIONS, noun="Keywords"))
-        return read_settings(config, **{name: options.get(name) for name in _SETTINGS})
-
-    def _changed_config(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of RunConfig that the keywords of a call set."""
-        compiled, changed = self._config, dict[str, Any]()
-        for name, choices in _CHOICES.items():
-            if checked_choice(name, options.get(name), choices) is not None:
-                changed[name] = options[name]
-        if options.get("context") is not None:
-            changed["context"] = self._context(options["context"])
-        budget = options.get("budget") or compiled.budget
-        if budget is not None:
-            changed["budget"] = self._checked_budget(budget)
-        if "interrupt_before" in options:
-            changed["breaks_before"] = compiled.breaks_before | self._known(
-                options["interrupt_before"], "interrupt_before"
-            )
-        if "interrupt_after" in options:
-            changed["breaks_after"] = compiled.breaks_after | self._known(options["interrupt_after"], "interrupt_after")
-        if "sibling_grace" in options:
-            changed["sibling_grace"] = checked_grace(options["sibling_grace"])
-        return changed
-
-    def _checked_budget(self, budget: Budget) -> Budget:
-        node = budget.on_budget
-        if node is not None and node not in self.graph.nodes:
-            raise InvalidConfig(
-                f"The budget names {node!r}, which is not a node. " + suggestion(node, self.graph.nodes, noun="Nodes")
-            )
-        return budget
-
-    def _context(self, context: Any) -> Any:
-        """Return the context as an instance of its schema, if it was given as a mapping.
-
-        Raises InvalidConfig for a key that the schema does not have.
-        """
-        schema = self.graph.context_schema
-        if context is None or schema is None or not isinstance(context, Mapping):
-            return context
-        known = known_keys(schema)
-        unknown = next(
-            (key for key in cast(Mapping[Any, Any], context) if known is not None and key not in known), None
-        )
-        if unknown is not None:
-            raise InvalidConfig(
-                f"The context holds {unknown!r}, which is not a field of {schema.__name__}. "
-                + suggestion(str(unknown), cast(frozenset[str], known), noun="Fields")
-            )
-        return check_value("context", schema, context)
-
-    def _known(self, names: Names, option: str) -> frozenset[str]:
-        checked = _names(names)
-        unknown = next((name for name in checked if name != "*" and name not in self.graph.nodes), None)
-        if unknown is not None:
-            raise InvalidConfig(
-                f"{option} names {unknown!r}, which is not a node. "
-                + suggestion(unknown, self.graph.nodes, noun="Nodes")
-            )
-        return checked
-
     def _line(self, settings: Settings) -> BranchKey | None:
-        """The line to save on; None without a checkpointer."""
+        """Return the branch to save on; None without a checkpointer."""
         if self.checkpointer is None:
             if settings.thread_id is not None and settings.checkpoint_id is not None:
                 raise InvalidConfig("A checkpoint_id needs a checkpointer: compile(checkpointer=...).")
@@ -402,18 +340,18 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return BranchKey(settings.thread_id, "", settings.branch)
 
     def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run:
-        """A run that only looks at a thread or changes it from outside."""
+        """Return a run that executes no nodes, for inspecting or changing a thread."""
         if self.checkpointer is None:
             raise InvalidConfig("Threads need a checkpointer: compile(checkpointer=...).")
         if self._bound is not None:
             config = joined_configs(self._bound, config)
-        settings = self._settings(config, options)
+        settings = call_settings(config, options)
         line = cast(BranchKey, self._line(settings))
         namespace = settings.namespace or ""
-        inside = self if not namespace else cast(RunFactory, graph_at(self.graph, namespace))
-        run_id, owner = _identity(settings)
+        graph = self if not namespace else cast(RunFactory, graph_at(self.graph, namespace))
+        run_id, owner = _id_and_owner(settings)
         return Run(
-            inside._program,
+            graph._program,
             settings,
             RunConfig(
                 durability="sync",
@@ -431,12 +369,12 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
 
     def _claim(self) -> Claim:
-        """Return a claim on a thread that is not made yet."""
+        """Return a claim on a thread, to be made by the first write of a run."""
         lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
         return Claim(lease)
 
     def _printed(self, modes: Any, watch: EventEmitter | None) -> EventEmitter | None:
-        """The watch, printing the parts of some stream modes too."""
+        """Return an emitter that also prints the parts of stream modes."""
         if modes is None:
             return watch
         view = StreamView(
@@ -444,41 +382,17 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
         return (watch or EventEmitter()).joined(view.listeners())
 
-    def _known_fields(self, keys: Names) -> None:
-        """Raise InvalidConfig for an output key that is not a field of the state."""
-        fields = self._program.channels
-        for key in () if keys is None or not self.graph.schema.closed else _names(keys):
-            if key not in fields:
-                raise InvalidConfig(
-                    f"output_keys names {key!r}, which is not a field. " + suggestion(key, fields, noun="Fields")
-                )
+
+def _id_and_owner(settings: Settings) -> tuple[str, str]:
+    """Return the id of a run, and the owner name of its lease, which is unique even if the id is used again."""
+    new_id = draw_run_id()
+    run_id = new_id if settings.run_id is None else settings.run_id
+    return run_id, owner_name(run_id, new_id)
 
 
-_OPTIONS = tuple(CallOptions.__annotations__)
-
-_CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
-    "durability": DURABILITIES,
-    "on_unfinished": ON_UNFINISHED,
-    "on_busy": ON_BUSY,
-}
-
-_SETTINGS = ("namespace", "thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id")
-
-
-def _identity(settings: Settings) -> tuple[str, str]:
-    """The id of a run, and the name under which it holds its thread: no other run has that, even of the same id."""
-    drawn = draw_run_id()
-    run_id = drawn if settings.run_id is None else settings.run_id
-    return run_id, owner_name(run_id, drawn)
-
-
-def _names(names: Names) -> frozenset[str]:
-    return frozenset((names,) if isinstance(names, str) else names or ())
-
-
-def _names_other(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
-    """Return whether a call inside a node names a thread other than that of the node: users pass their config on."""
-    named = options.get("thread_id")
-    if named is None and isinstance(config, Mapping):
-        named = read_settings(config).thread_id
-    return named is not None and str(named) != scope.run.settings.thread_id
+def _is_for_other_thread(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
+    """Return whether a call inside a node is for another thread. Nodes often pass on their config, with their own."""
+    thread_id = options.get("thread_id")
+    if thread_id is None and isinstance(config, Mapping):
+        thread_id = read_settings(config).thread_id
+    return thread_id is not None and str(thread_id) != scope.run.settings.thread_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast
+from typing import Any, Final, TypeVar, Unpack, cast
 
 from statewright.checkpoint import (
     BranchKey,
@@ -61,28 +61,28 @@ from statewright.runtime.lifecycle.thread_state import (
     update_thread,
 )
 from statewright.runtime.lifecycle.turn import take_turn
+from statewright.runtime.methods.run_factory import RunFactory
 from statewright.runtime.options import CallOptions, Config
-from statewright.runtime.run_factory import RunFactory
-
-if TYPE_CHECKING:
-    pass
-
 
 HISTORY_PAGE: Final = 100
-"""How many checkpoints are read at once for those who walk the history of a thread."""
+"""Checkpoints that are read at once while a history is iterated over."""
 T = TypeVar("T")
 
 
 class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
-    """Inspects and changes the threads of a graph."""
+    """Inspects and changes the threads of a graph.
+
+    The methods raise InvalidConfig if the graph has no checkpointer. A method that changes a thread waits its turn as
+    `on_busy` says, and raises ThreadBusy if a run holds the thread.
+    """
 
     def get_state(
         self, config: Config = None, *, subgraphs: bool = False, **options: Unpack[CallOptions[ContextT]]
     ) -> StateSnapshot[ResultT]:
-        """The thread at its head, or at the checkpoint that the config names.
+        """Return the state of a thread at its head, or at the checkpoint that the config names.
 
-        With `subgraphs` the tasks of subgraphs that have begun hold the state of those in `state`, at any depth. A
-        config with a `namespace`, like those in there, is the state of a subgraph.
+        With `subgraphs`, each task whose subgraph has begun has the snapshot of that subgraph in `state`, at any depth.
+        The configs in these snapshots have a `namespace`; passed here, they select the subgraph.
         """
         run = self._thread_run(config, options)
         saved = perform_all(run, load_saved(run))
@@ -100,19 +100,19 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         limit: int | None = None,
         **options: Unpack[CallOptions[ContextT]],
     ) -> Iterator[StateSnapshot[ResultT]]:
-        """The checkpoints of the thread's branch and their ancestors, the newest first.
+        """Iterate over the checkpoints of the thread's branch and their ancestors, newest first.
 
-        A config that names a checkpoint begins with that one; `before`, a config too, with the one before it.
-        `filter` keeps those whose metadata holds its entries.
+        If the config names a checkpoint, the history begins with that one; if `before` (a config) does, with the one
+        before it. `filter` selects the checkpoints whose metadata contains its entries.
         """
         run = self._thread_run(config, options)
         start = read_settings(before).checkpoint_id if before is not None else run.settings.checkpoint_id
-        wanted = (filter or {}).items()
-        page = limit if limit is not None and not wanted else HISTORY_PAGE
+        criteria = (filter or {}).items()
+        page = limit if limit is not None and not criteria else HISTORY_PAGE
         saved = iter_history(run, start, page, inclusive=before is None)
-        found = (snapshot_of(run.program, one) for one in saved)
-        kept = (one for one in found if all(one.metadata.get(key) == value for key, value in wanted))
-        return itertools.islice(kept, limit)
+        snapshots = (snapshot_of(run.program, checkpoint) for checkpoint in saved)
+        matches = (it for it in snapshots if all(it.metadata.get(key) == value for key, value in criteria))
+        return itertools.islice(matches, limit)
 
     def update_state(
         self,
@@ -123,11 +123,11 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         cancel_pending: bool = False,
         **options: Unpack[CallOptions[ContextT]],
     ) -> dict[str, Any]:
-        """Change the state as if a node had answered `values`; the config of the new checkpoint.
+        """Change the state as if a node had returned `values`. Return the config of the new checkpoint.
 
-        What follows the node is due then. Other tasks that were due stay so, unless `cancel_pending`. Without
-        `as_node` it is the node that ran last, if that is clear. With END nothing is due any more. Raises
-        InvalidUpdateError if several tasks of the node are due: it would be the answer of one.
+        The successors of the node are due then. Other due tasks stay due, unless `cancel_pending`. `as_node` is by
+        default the node that ran last, if there is just one; with END no task is due any more. Raises
+        InvalidUpdateError if several tasks of the node are due, since the update is the result of one task.
         """
         return self.bulk_update_state(config, [(values, as_node)], cancel_pending=cancel_pending, **options)
 
@@ -139,7 +139,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         cancel_pending: bool = False,
         **options: Unpack[CallOptions[ContextT]],
     ) -> dict[str, Any]:
-        """Several updates `(values, as_node)` as one superstep, in their order."""
+        """Apply several updates `(values, as_node)` as one superstep, in order. See `update_state`."""
         if not updates:
             raise InvalidUpdateError("There are no updates. Give at least one pair of values and a node.")
         run = self._thread_run(config, options)
@@ -161,7 +161,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         limit: int | None = None,
         **options: Unpack[CallOptions[ContextT]],
     ) -> Sequence[Event]:
-        """The log of the thread's runs, in order; of the one run that is named by `run_id`, after the entry `after`."""
+        """Return the event log of the thread's runs in order, or of one `run_id`, after the entry number `after`."""
         run = self._thread_run(config, options)
         thread_id, run_id = cast(BranchKey, run.line).thread_id, run.settings.run_id
         return resolve(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
@@ -174,33 +174,34 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         thread_id: str | None = None,
         on_busy: OnBusy | None = None,
     ) -> dict[str, Any]:
-        """Make a checkpoint the head of a new branch, or of its own branch again; the config of that head.
+        """Make a checkpoint the head of a new branch, or again of its own. Return the config of that head.
 
-        Tasks that were due there are due again with their ids, what had landed is kept, answers are not.
+        The tasks that were due there are due again, with the same ids. Their saved results are kept; answers to their
+        questions are not.
         """
         run = self._thread_run(config, {"thread_id": thread_id, "on_busy": on_busy})
         line, head = _change_thread(run, lambda: fork_thread(run, branch), may_reload=True)
         return checkpoint_config(line, head)
 
     def roll_back(self, config: Config = None, **options: Unpack[CallOptions[ContextT]]) -> None:
-        """Put the thread back to before its last input, as a new head. History keeps what was undone.
+        """Restore the state before the last input of the thread, as a new head. What is undone stays in the history.
 
-        With a `checkpoint_id`, from that head only: raises CheckpointConflict if the thread has another one by now.
+        Raises CheckpointConflict if a `checkpoint_id` is passed and is not the head of the thread any more.
         """
         run = self._thread_run(config, options)
         _change_thread(run, lambda: roll_back_thread(run, expected=run.settings.checkpoint_id, releases=True))
 
     def release(self, thread_id: str) -> None:
-        """Take a thread from the run that holds it, whether or not that run still exists; nothing if it is free.
+        """End the lease of the run that holds a thread, whether or not that run still exists.
 
-        For a holder that is gone for good on another machine, or hangs: others need not wait for its lease. If it
-        still runs, its next write is refused with `LeaseLost`.
+        For a holder that hangs, or whose machine is gone: other runs then do not wait until the lease expires. If the
+        holder does continue, its next write is refused with `LeaseLost`.
         """
         saver = self._needed_saver()
         thread_id = checked_name("thread_id", str(thread_id))
         lease = resolve(saver.lease(thread_id))
         if lease is not None:
-            with suppress(LeaseLost):  # it has let go by itself, or another run has the thread by now
+            with suppress(LeaseLost):  # released meanwhile, or taken by another run
                 resolve(saver.renew(thread_id, LeaseRequest(lease.owner, self._clock.now(), None)))
 
     async def arelease(self, thread_id: str) -> None:
@@ -210,24 +211,24 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
     def diff(
         self, before: Config, after: Config, **options: Unpack[CallOptions[ContextT]]
     ) -> dict[str, tuple[Any, Any]]:
-        """For each field that differs between two checkpoints, which two configs name, its value in both."""
-        first, second = (cast(Any, self.get_state(config, **options).values) for config in (before, after))
-        return diff(first, second)
+        """Compare two checkpoints, named by configs. Return both values of each field that differs."""
+        old, new = (cast(Any, self.get_state(config, **options).values) for config in (before, after))
+        return diff(old, new)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Sequence[ThreadEntry]:
-        """The threads that the checkpointer keeps, those of other graphs included; the last changed first."""
+        """Return the threads in the checkpointer, including those of other graphs, most recently changed first."""
         return resolve(self._needed_saver().threads(prefix=prefix, limit=limit))
 
     def copy_thread(self, thread_id: str, to: str) -> None:
-        """Give a new thread all that a thread has. Raises CheckpointConflict if there is a thread `to`."""
+        """Copy a thread, with its history and logs, to a new one. Raises CheckpointConflict if `to` exists."""
         resolve(self._needed_saver().copy_thread(thread_name(thread_id), checked_name("to", thread_name(to))))
 
     def delete_thread(self, thread_id: str) -> None:
-        """Forget a thread, with its history and its logs."""
+        """Delete a thread with its history and its logs."""
         resolve(self._needed_saver().delete_thread(thread_name(thread_id)))
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Pruned:
-        """Forget old checkpoints of a thread, or of all threads; what that was, or would be with `dry_run`."""
+        """Delete old checkpoints of one thread or of all. Return what was deleted, or would be with `dry_run`."""
         return resolve(self._needed_saver().prune(policy, thread_id=thread_name(thread_id), dry_run=dry_run))
 
     def _needed_saver(self) -> Checkpointer:
@@ -255,9 +256,9 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         cancel_pending: bool = False,
         **options: Unpack[CallOptions[ContextT]],
     ) -> dict[str, Any]:
-        """`update_state`, without blocking the running event loop. Cancelled while it waits its turn, it changes
+        """`update_state`, without blocking the running event loop. If cancelled while it waits its turn, it changes
         nothing."""
-        # A thread cannot be cancelled: a control of this call alone tells it to leave the line.
+        # A thread cannot be cancelled, so a control of this call ends its wait in the queue.
         control = LinkedControl(options.get("control") or RunControl())
         others: dict[str, Any] = {**options, "cancel_pending": cancel_pending, "control": control}
         with control.linked():
@@ -269,11 +270,11 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
 
 
 def checkpoint_config(line: BranchKey, checkpoint_id: str) -> dict[str, Any]:
-    """The config that names a checkpoint."""
-    named = {"thread_id": line.thread_id, "checkpoint_id": checkpoint_id, "branch": line.branch}
+    """Return the config that names a checkpoint."""
+    configurable = {"thread_id": line.thread_id, "checkpoint_id": checkpoint_id, "branch": line.branch}
     if line.namespace:
-        named["namespace"] = line.namespace
-    return {"configurable": named}
+        configurable["namespace"] = line.namespace
+    return {"configurable": configurable}
 
 
 def _change_thread(
@@ -283,17 +284,18 @@ def _change_thread(
     may_reload: bool | None = None,
     check: Callable[[], object] | None = None,
 ) -> T:
-    """Perform a change of a thread from outside a run, when its turn comes (`on_busy`); what the change returns."""
+    """Wait for a turn on the thread as `on_busy` says, perform a change from outside a run, and return its result."""
     if may_reload is None:
         may_reload = run.settings.checkpoint_id is None
     with Holding(run):
         result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
-    if type(result) is RunOutcome:  # it was stopped by its control, while it waited
-        raise result.error or RunCancelled("it was stopped while it waited for the thread")
+    if type(result) is RunOutcome:  # stopped by its control while it waited
+        raise result.error or RunCancelled("stopped while waiting for the thread")
     return cast(T, result)
 
 
 async def run_in_thread(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call a blocking function on a worker thread, and await its result."""
     from statewright.runtime.concurrency.worker_threads import call_in_thread  # loads asyncio
 
     return await call_in_thread(function, *args, **kwargs)

@@ -1,0 +1,1 @@
+"""The methods of compiled graphs, by what they do; `CompiledGraph` inherits them all."""
