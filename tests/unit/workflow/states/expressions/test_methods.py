@@ -9,7 +9,7 @@ from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions import parse_expression
 from statewright.workflow.states.expressions.compile import compile_tree
 from statewright.workflow.states.expressions.evaluation import WORK_LIMIT, Evaluation
-from statewright.workflow.states.expressions.methods import METHODS, call_method
+from statewright.workflow.states.expressions.functions import METHODS, call_method
 
 LEFT_OUT = {"encode", "format", "format_map", "maketrans", "translate"}
 """They lead to attributes, or to values that are not JSON's."""
