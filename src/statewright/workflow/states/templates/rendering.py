@@ -8,14 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import STEP_COST, WORK_LIMIT, Evaluation, WorkLimitExceeded
-from statewright.workflow.states.templates.values import (
-    NOTHING,
-    SCALARS,
-    Missing,
-    UnresolvedName,
-    to_json,
-    to_text,
-)
+from statewright.workflow.states.templates.values import NOTHING, SCALARS, Missing, UnresolvedName, to_json, to_text
 
 OUTPUT_LIMIT: Final = 10_000_000
 """Maximum characters of a rendered text."""
