@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
@@ -63,16 +62,8 @@ _SYMBOLS: Final[dict[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A compiled expression."""
-
-    step: Step
-    unsupported: tuple[str, ...]
-
-
-def compile_tree(tree: ast.expr) -> Program:
-    """Compile a tree, and describe everything in it that is not part of the language."""
+def compile_tree(tree: ast.expr) -> tuple[Step, tuple[str, ...]]:
+    """Compile a tree; return also a sentence for everything in it that is not part of the language."""
     compiler = _Compiler()
     step: Step = compiler.visit(tree)
     unsupported = tuple(dict.fromkeys(compiler.unsupported))
@@ -81,11 +72,11 @@ def compile_tree(tree: ast.expr) -> Program:
         def refuse(evaluation: Evaluation) -> Any:
             raise ExpressionError(" ".join(unsupported).rstrip("."))
 
-        return Program(refuse, unsupported)
+        return refuse, unsupported
     if compiler.has_map:
         # Keys may be numbers during the evaluation, but the result is a JSON value.
-        return Program(lambda evaluation: _with_string_keys(step(evaluation)), ())
-    return Program(step, ())
+        return lambda evaluation: _with_string_keys(step(evaluation)), ()
+    return step, ()
 
 
 def _with_string_keys(value: Any) -> Any:

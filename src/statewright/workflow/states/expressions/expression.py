@@ -12,7 +12,7 @@ from typing import Any, Final, Self, cast
 
 from statewright.errors import ExpressionError
 from statewright.shorten import shorten
-from statewright.workflow.states.expressions.compile import Program, compile_tree
+from statewright.workflow.states.expressions.compile import Step, compile_tree
 from statewright.workflow.states.expressions.evaluation import Evaluation
 from statewright.workflow.states.expressions.literal import InvalidLiteral, read_literal
 from statewright.workflow.states.expressions.operators import UndefinedName
@@ -48,15 +48,12 @@ class ParsedText:
 class Expression(ParsedText):
     """A parsed expression over plain JSON values; see `parse_expression`."""
 
-    _program: Program = field(compare=False)
+    _step: Step = field(compare=False)
+    unsupported: tuple[str, ...] = field(compare=False)
+    """A sentence for each unsupported construct. An expression with one of them never has a value."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return parse_expression, (self.text,)  # closures cannot be pickled
-
-    @property
-    def unsupported(self) -> tuple[str, ...]:
-        """A sentence for each unsupported construct. An expression with one of them never has a value."""
-        return self._program.unsupported
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
         """Return the value of the expression: a JSON value, possibly a part of the scope itself.
@@ -75,7 +72,7 @@ class Expression(ParsedText):
 
     def compute(self, scope: Mapping[str, Any]) -> Any:
         """Evaluate without converting errors, for callers that treat all of them alike: may raise any Exception."""
-        return self._program.step(Evaluation(scope))
+        return self._step(Evaluation(scope))
 
 
 def parse_expression(text: str) -> Expression:
@@ -94,7 +91,7 @@ def parse_expression(text: str) -> Expression:
         )
     tree = _parse(text, " ".join(source.splitlines()))
     _check_size(text, tree)
-    return Expression(text, compile_tree(tree))
+    return Expression(text, *compile_tree(tree))
 
 
 def _parse(text: str, source: str) -> ast.expr:

@@ -121,15 +121,11 @@ class Rendering(Evaluation):
         """Convert any exception to an ExpressionError that names the line of the template."""
         try:
             yield
-        except WorkLimitExceeded as error:
-            raise WorkLimitExceeded(self._locate(str(error))) from error
-        except ExpressionError as error:
-            raise ExpressionError(self._locate(str(error))) from error
         except Exception as error:
-            raise ExpressionError(self._locate(f"{type(error).__name__}: {str(error)[:200]}")) from error
-
-    def _locate(self, reason: str) -> str:
-        return f"Line {self.line} of the template cannot be rendered: {reason.rstrip('.')}."
+            is_known = isinstance(error, ExpressionError)
+            reason = str(error).rstrip(".") if is_known else f"{type(error).__name__}: {str(error)[:200].rstrip('.')}"
+            kind = WorkLimitExceeded if isinstance(error, WorkLimitExceeded) else ExpressionError
+            raise kind(f"Line {self.line} of the template cannot be rendered: {reason}.") from error
 
     def finish(self) -> str:
         """Return the whole output."""

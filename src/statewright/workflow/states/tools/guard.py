@@ -91,33 +91,25 @@ class Guard:
 
         Raises ToolError for a host that is not allowed, and ConnectionError for one that cannot be resolved.
         """
-        entries = [entry for entry in self._entries if entry.matches(url)]
-        if not entries:
+        if not self.allows(url):
             raise ToolError(
                 f"The host {url.host!r} (port {url.port}) is not allowed. To allow it, add it to allow_hosts under "
                 f"[tools] in statewright.toml."
             )
-        is_exact = any(entry.is_exact for entry in entries)
         try:
             addresses = look_up(url.host, url.port)
         except (OSError, UnicodeError) as error:
             raise ConnectionError(f"The host {url.host!r} was not found: {error}.") from None
-        for text in addresses:
-            self._check(url, text, is_exact)
+        is_exact = self.names_exactly(url)
+        for address in map(ip_address, addresses):
+            is_metadata = must_be_spelled_out(address)
+            is_listed = is_exact and (not is_metadata or parse_address(url.host) is not None)
+            if not is_listed and (is_metadata or not is_public(address)):
+                raise ToolError(
+                    f"The host {url.host!r} is at {address}, which is not a public address. To allow it, add the exact "
+                    f"{'address' if is_metadata else 'host'} to allow_hosts under [tools] in statewright.toml."
+                )
         return addresses
-
-    def _check(self, url: Url, text: str, is_exact: bool) -> None:
-        address = ip_address(text)
-        if must_be_spelled_out(address):
-            is_allowed = parse_address(url.host) is not None and is_exact
-        else:
-            is_allowed = is_public(address) or is_exact
-        if not is_allowed:
-            raise ToolError(
-                f"The host {url.host!r} is at {address}, which is not a public address. To allow it, add the exact "
-                f"{'address' if must_be_spelled_out(address) else 'host'} to allow_hosts under [tools] in "
-                f"statewright.toml."
-            )
 
 
 def check_host(text: str) -> Entry:

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 from statewright.agents import as_text
 from statewright.errors import ToolError
 
-_SAFE: Final = frozenset(
+_INHERITED: Final = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT"]
 )
 """Environment variables that programs inherit; others may hold keys."""
@@ -54,7 +55,7 @@ class Shell:
         return {"exit_code": transport.get_returncode(), "stdout": program.text(1), "stderr": program.text(2)}
 
     async def _start(self, argv: list[str]) -> tuple[asyncio.SubprocessTransport, _Program]:
-        environment = {name: value for name, value in os.environ.items() if name in _SAFE or name.startswith("LC_")}
+        names = [name for name in os.environ if name in _INHERITED or name.startswith("LC_")]
         try:
             return await asyncio.get_running_loop().subprocess_exec(
                 lambda: _Program(self._limit),
@@ -63,7 +64,7 @@ class Shell:
                 stdout=PIPE,
                 stderr=PIPE,
                 cwd=self._folder,
-                env=environment,
+                env={name: os.environ[name] for name in names},
                 start_new_session=True,
             )
         except FileNotFoundError:
@@ -113,11 +114,9 @@ class _Program(asyncio.SubprocessProtocol):
 
     async def drain(self) -> None:
         """Wait until all output is read, or for a moment if another process holds the pipes open."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await self._closed.wait()
-        except TimeoutError:
-            return
 
     def text(self, fd: int) -> str:
         output, total = bytes(self._output[fd]), self._total[fd]
@@ -127,9 +126,7 @@ class _Program(asyncio.SubprocessProtocol):
 
 def _stop(transport: asyncio.SubprocessTransport) -> None:
     """Kill the program and its process group, if they are still running."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         if sys.platform != "win32":
             os.killpg(transport.get_pid(), signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     transport.close()

@@ -92,7 +92,8 @@ def test_4_1_what_is_read_and_made_is_paid_for_before(text: str, units: int) -> 
     }
     tree = ast.parse(text, mode="eval").body
     evaluation = Evaluation(scope)
-    compile_tree(tree).step(evaluation)
+    step, _ = compile_tree(tree)
+    step(evaluation)
 
     assert units <= WORK_LIMIT - evaluation.work_left <= 2 * units + 1_000
 
