@@ -110,6 +110,8 @@ def measure(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
 
     Counting stops at `limit`, so even a value that contains itself has a size.
     """
+    # Not recursive: values from outside may be nested deeply. Scalars are counted in the loop over their container,
+    # because a call for each of them would take longer than most operations that are measured.
     total = 1 + _measure_leaf(value)
     stack = [value]
     while stack and total <= limit:

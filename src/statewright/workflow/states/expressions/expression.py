@@ -89,7 +89,7 @@ def parse_expression(text: str) -> Expression:
             f"The expression {_quote(text)} has {len(text)} characters; at most {LENGTH_LIMIT} are allowed."
             f" Compute the value in the state, and test its result."
         )
-    tree = _parse(text, " ".join(source.splitlines()))
+    tree = _parse(text, " ".join(source.splitlines()))  # YAML may wrap it over several lines
     _check_size(text, tree)
     return Expression(text, *compile_tree(tree))
 

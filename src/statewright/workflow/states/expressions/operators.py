@@ -56,9 +56,10 @@ def add(evaluation: Evaluation, left: Any, right: Any) -> Any:
 
 def multiply(evaluation: Evaluation, left: Any, right: Any) -> Any:
     """Multiply two numbers, or repeat a string or list."""
-    for repeated, times in ((left, right), (right, left)):
+    for repeated, times in ((left, right), (right, left)):  # as in `3 * "ab"` and `"ab" * 3`
         if isinstance(repeated, str | list) and isinstance(times, int):
             count = max(check_operand(times), 0)
+            # Before measuring, which may take long for a list of large items.
             evaluation.check_size(count * len(cast("list[Any]", repeated)))
             size = measure(cast("object", repeated), min(evaluation.value_limit, evaluation.work_left))
             evaluation.spend(size)
@@ -78,6 +79,7 @@ def contains(evaluation: Evaluation, container: Any, part: Any) -> bool:
 
 def _comparison(function: Callable[[Any, Any], Any]) -> Operator:
     def compare(evaluation: Evaluation, left: Any, right: Any) -> Any:
+        # Strings are compared up to the shorter one; other values may be compared with everything they contain.
         if isinstance(left, str):
             evaluation.spend(min(len(left), len(right)) if isinstance(right, str) else 0)
         elif isinstance(left, list | dict) or (isinstance(left, int) and left.bit_length() > OPERAND_BITS):

@@ -169,6 +169,7 @@ def _iter_prose_values(source: str) -> Iterator[Any]:
     at = work = 0
     for _ in range(ATTEMPT_LIMIT):
         match = _OPENS_VALUE.search(source, at)
+        # After a failure the search continues inside the bracket, which alone would take quadratic time.
         if match is None or work > 2 * len(source):
             return
         value, end = _read_value(source, match.start())

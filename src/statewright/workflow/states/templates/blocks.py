@@ -198,7 +198,7 @@ class _BlockCompiler(ExpressionCompiler):
                 otherwise(rendering)
                 return
             loop = Loop(values)
-            for loop.index0, value in enumerate(values):
+            for loop.index0, value in enumerate(values):  # assigns the position to the loop itself
                 frames.append({"loop": loop})
                 rendering.step()
                 assign(rendering, value)

@@ -145,7 +145,7 @@ class ExpressionCompiler(NodeVisitor):
     def visit_Const(self, node: nodes.Const) -> Step:
         value = node.value
         if isinstance(value, int) and value.bit_length() > OPERAND_BITS:
-            return self.reject(node, f"A number of more than {OPERAND_BITS} bits", "Write it as a text.")
+            return self.reject(node, f"A number of more than {OPERAND_BITS} bits", "Write it as a string.")
         if isinstance(value, float) and not isfinite(value):
             return self.reject(node, "An infinite number", "Write a smaller one.")
         return lambda rendering: value

@@ -87,6 +87,7 @@ class Placeholder:
             if isinstance(step, slice) and isinstance(value, str | list):
                 value = get_slice(rendering, value, step.start, step.stop)
             elif isinstance(value, str) and isinstance(step, int):
+                # A slice is empty where an index would raise; `or None` is for the last character, at -1.
                 value = value[step : step + 1 or None] or MISSING
             else:
                 value = follow_path(value, (step,))

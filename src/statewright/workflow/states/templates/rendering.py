@@ -48,6 +48,7 @@ class Rendering(Evaluation):
 
     def step(self) -> None:
         """Pay for one step of the evaluation."""
+        # Not by `spend_steps`, as this is called for each node.
         self.work_left -= STEP_COST
         if self.work_left < 0:
             self.spend(0)
@@ -60,6 +61,7 @@ class Rendering(Evaluation):
         value = self.scope.get(name, missing)
         if self._copies is None or not isinstance(value, list | dict):
             return value
+        # Copied once per rendering, so that a later reference to the name sees the modification.
         if name not in self._copies:
             self.spend_deep(cast("object", value))
             self._copies[name] = _copy(value)

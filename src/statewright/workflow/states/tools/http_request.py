@@ -113,6 +113,7 @@ class HttpRequests:
             check_origin(credentials, base, target)
             guard = guard.with_origin(base)
         content, content_type = body
+        # Without compression, as a small response could expand to any size.
         default_headers = {"accept": "*/*", "user-agent": "statewright", "accept-encoding": "identity"}
         if content_type is not None:
             default_headers["content-type"] = content_type

@@ -109,7 +109,7 @@ class ToolRegistry:
             return self._tools[name]
         if name not in self._references:
             raise ToolError(self._describe_missing(name))
-        with self._lock:
+        with self._lock:  # a module that is imported by two threads must not create two tools
             if name not in self._tools:
                 function = import_function(name, self._references[name], self.settings.folder)
                 self._tools[name] = _as_tool(function, name)

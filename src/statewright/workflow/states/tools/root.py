@@ -54,7 +54,7 @@ class Root:
         """Open a file for writing, and truncate it; create it and its parent folders if necessary."""
         descriptor = self._open(path, os.O_WRONLY | os.O_CREAT)
         file = _open_regular(descriptor, path, "wb")
-        os.ftruncate(descriptor, 0)
+        os.ftruncate(descriptor, 0)  # not by O_TRUNC, which would act before the check for a regular file
         return file
 
     def walk(self, path: str) -> Iterator[str]:

@@ -65,7 +65,7 @@ class Shell:
                 stderr=PIPE,
                 cwd=self._folder,
                 env={name: os.environ[name] for name in names},
-                start_new_session=True,
+                start_new_session=True,  # a process group of its own, which `_stop` kills with all children
             )
         except FileNotFoundError:
             where = "" if self._folder.is_dir() else f", nor a folder {str(self._folder)!r}"
