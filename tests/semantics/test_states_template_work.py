@@ -159,9 +159,9 @@ def render(source: str) -> tuple[int, int, int]:
 
     def measured() -> None:
         nonlocal paid
-        rendering = Rendering(SCOPE, work=WORK, copies=template.changes)
+        rendering = Rendering(SCOPE, work=WORK, copies=template.mutates)
         with suppress(ExpressionError):
-            template.value_in(rendering, None)
+            template.evaluate(rendering, None)
         paid = min(WORK - rendering.work_left, WORK)
 
     with spend_at_most():

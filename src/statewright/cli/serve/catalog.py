@@ -159,7 +159,7 @@ class _CatalogBuilder:
 
 def _step_model(name: str, names: ModelNames) -> Any:
     """Return the model that an LLM step names, connected at its first request; None for an unknown name."""
-    return names.find(name if names.is_whole(name) else qualify_model_name(name) or name)
+    return names.find(name if names.is_qualified(name) else qualify_model_name(name) or name)
 
 
 def _sentences(error: Exception) -> Sequence[str]:

@@ -8,6 +8,8 @@ code costs a step, `STEP_COST` units: a name, an operator, a call, a loop iterat
 each part of a path. A new object costs as much as a step, since it takes as much memory as ten items. An operation pays
 in advance for the size of its operands and its result; a value that occurs several times is paid for each time it is
 read. So time and memory are within a constant factor of the units.
+
+A price for each function was tried first, and rejected: prices that are set one by one are forgotten one by one.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ EXPRESSION_VALUE_LIMIT: Final = 65_536
 INTEGER_LIMIT: Final = 2**63
 """Exclusive bound of the integers that an evaluation creates; larger ones cannot be stored everywhere."""
 OPERAND_BITS: Final = 1024
-"""Maximum bits of an operand. Longer integers of a scope can only be written and compared."""
+"""Maximum bits of an operand. Longer integers in a scope can only be printed and compared."""
 
 
 class WorkLimitExceeded(ExpressionError):
-    """An evaluation needs more work, or more memory, than it may use."""
+    """An evaluation needs more work or memory than its budget allows."""
 
 
 class Evaluation:
@@ -57,23 +59,23 @@ class Evaluation:
         """Pay for work. Raises WorkLimitExceeded if too little is left."""
         self.work_left -= units
         if self.work_left < 0:
-            raise WorkLimitExceeded("it takes too much work: pass less to it, or split it up")
+            raise WorkLimitExceeded("it takes too much work: pass less data, or split it up")
 
     def spend_steps(self, count: int) -> None:
         """Pay for steps, or for objects about to be created."""
         self.spend(STEP_COST * count)
 
     def spend_pass(self, value: object) -> None:
-        """Pay for one pass over the characters of a text, the items of a list or the keys of a map."""
+        """Pay for one pass over the characters of a string, the items of a list or the keys of a map."""
         if isinstance(value, str | list | dict):
             self.spend(len(cast("Sized", value)))
 
     def spend_deep(self, value: object, times: int = 1) -> None:
         """Pay for `times` passes over a value with everything it contains."""
         if isinstance(value, list | dict):
-            self.spend(times * extent(cast("object", value), self.work_left // times))
+            self.spend(times * measure(cast("object", value), self.work_left // times))
         else:
-            self.spend(times * _own_size(value))
+            self.spend(times * _measure_leaf(value))
 
     def reserve(self, size: int) -> None:
         """Pay for a value about to be created. Raises WorkLimitExceeded if it would be too large."""
@@ -86,7 +88,7 @@ class Evaluation:
             raise WorkLimitExceeded(f"a value would be larger than {self.value_limit} characters or items")
 
 
-def checked_number(value: Any) -> Any:
+def check_number(value: Any) -> Any:
     """Return the value. Raises ExpressionError for a number that cannot be stored everywhere."""
     if isinstance(value, float):
         if not isfinite(value):
@@ -96,22 +98,24 @@ def checked_number(value: Any) -> Any:
     return value
 
 
-def checked_operand(value: Any) -> Any:
+def check_operand(value: Any) -> Any:
     """Return the value. Raises ExpressionError for an integer that is too long to compute with."""
     if isinstance(value, int) and value.bit_length() > OPERAND_BITS:
-        raise ExpressionError(f"a number has more than {OPERAND_BITS} bits: pass it as a text")
+        raise ExpressionError(f"a number has more than {OPERAND_BITS} bits: pass it as a string")
     return value
 
 
-def extent(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
+def measure(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
     """Return the size of a value with everything it contains, in units of work.
 
     Counting stops at `limit`, so even a value that contains itself has a size.
     """
-    total = 1 + _own_size(value)
-    waiting = [value]
-    while waiting and total <= limit:
-        container: Any = waiting.pop()
+    # Not recursive: values from outside may be nested deeply. Scalars are counted in the loop over their container,
+    # because a call for each of them would take longer than most operations that are measured.
+    total = 1 + _measure_leaf(value)
+    stack = [value]
+    while stack and total <= limit:
+        container: Any = stack.pop()
         members: Iterable[Any]
         if isinstance(container, dict):
             entries = cast("dict[Any, Any]", container)
@@ -133,12 +137,12 @@ def extent(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
             elif kind is float:
                 total += FLOAT_SIZE
             elif kind is list or isinstance(member, dict | list | tuple):
-                waiting.append(cast("object", member))
+                stack.append(cast("object", member))
     return total
 
 
-def _own_size(value: object) -> int:
-    """Return the size of a text or of a number."""
+def _measure_leaf(value: object) -> int:
+    """Return the size of a string or a number."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, int):

@@ -1,4 +1,9 @@
-"""The functions of expressions and templates. Each takes the evaluation first, and charges its work to it."""
+"""The functions and methods that expressions and templates may call.
+
+Each takes the evaluation first, and charges it for everything it reads and creates, before it does so. Methods are
+chosen by the exact type of the value. They are Python's own, except those that reach attributes (`format`), return
+other types (`encode`) or modify the value; their arguments may be passed by Python's names.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,8 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import Evaluation, checked_number, checked_operand, extent
-from statewright.workflow.states.expressions.operators import describe_kind
+from statewright.workflow.states.expressions.evaluation import Evaluation, check_number, check_operand, measure
+from statewright.workflow.states.expressions.operators import contains, describe_kind
 
 Function = Callable[..., Any]
 TYPES: Final[Mapping[str, type]] = MappingProxyType(
@@ -19,70 +24,69 @@ _DIGITS_LIMIT: Final = 20
 """Maximum digits for rounding: Python would compute a power of ten of any size."""
 
 
-def _of_one(function: Callable[[Any], Any]) -> Function:
+def _unary(function: Callable[[Any], Any]) -> Function:
+    """Return a function of one number or string."""
+
     def call(evaluation: Evaluation, value: Any) -> Any:
         evaluation.spend_pass(value)
-        return checked_number(function(checked_operand(value)))
+        return check_number(function(check_operand(value)))
 
     return call
 
 
-def _of_items(function: Callable[[list[Any]], Any]) -> Function:
+def _reduction(function: Callable[[list[Any]], Any], *, deep: bool = False) -> Function:
+    """Return a function of the items of one value; with `deep`, it also reads everything that they contain."""
+
     def call(evaluation: Evaluation, value: Any) -> Any:
-        return checked_number(function(items_of(evaluation, value)))
+        items = list_items(evaluation, value)
+        if deep:
+            evaluation.spend_deep(items)
+        return check_number(function(items))
 
     return call
 
 
-def _sum(evaluation: Evaluation, value: Any) -> Any:
-    items = items_of(evaluation, value)
-    evaluation.spend_deep(items)
-    return checked_number(sum(items))
-
-
-def _extreme(function: Callable[[list[Any]], Any]) -> Function:
+def _min_or_max(function: Callable[[list[Any]], Any]) -> Function:
     """Return `min` or `max` of one list or of several values."""
 
     def call(evaluation: Evaluation, *values: Any) -> Any:
-        items = items_of(evaluation, values[0]) if len(values) == 1 else list(values)
+        items = list_items(evaluation, values[0]) if len(values) == 1 else list(values)
         evaluation.spend_deep(items)
         return function(items)
 
     return call
 
 
-def items_of(evaluation: Evaluation, value: Any) -> list[Any]:
-    """Return the items of a list, the keys of a map or the characters of a text, as a list of its own."""
+def list_items(evaluation: Evaluation, value: Any) -> list[Any]:
+    """Return the items of a list, the keys of a map or the characters of a string, as a new list."""
     if not isinstance(value, str | list | dict):
         raise ExpressionError(f"{describe_kind(value)} has no items")
     evaluation.spend_pass(cast("object", value))
-    if isinstance(value, str):  # each character becomes a text of its own
+    if isinstance(value, str):  # each character becomes an object
         evaluation.spend_steps(len(value))
     return list(cast("list[Any]", value))
 
 
-def sorting_order(evaluation: Evaluation, keys: list[Any], *, reverse: bool = False) -> list[int]:
-    """Return the positions of keys in their order, which is stable.
-
-    Each key takes part in about log2(n) comparisons.
-    """
+def sorted_positions(evaluation: Evaluation, keys: list[Any], *, reverse: bool = False) -> list[int]:
+    """Return the positions of keys in their order, which is stable."""
+    # Each key takes part in about log2(n) comparisons.
     evaluation.spend_deep(keys, times=max(len(keys).bit_length(), 1))
     return sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)
 
 
 def sorted_items(evaluation: Evaluation, items: list[Any], *, reverse: bool = False) -> list[Any]:
     """Sort a list in a stable order."""
-    return [items[position] for position in sorting_order(evaluation, items, reverse=reverse)]
+    return [items[position] for position in sorted_positions(evaluation, items, reverse=reverse)]
 
 
 def _sorted(evaluation: Evaluation, value: Any) -> list[Any]:
-    return sorted_items(evaluation, items_of(evaluation, value))
+    return sorted_items(evaluation, list_items(evaluation, value))
 
 
 def _str(evaluation: Evaluation, value: Any = "") -> str:
     if isinstance(value, str):
         return value
-    evaluation.reserve(extent(value, evaluation.value_limit))
+    evaluation.reserve(measure(value, evaluation.value_limit))
     return str(value)
 
 
@@ -91,7 +95,7 @@ def _bool(evaluation: Evaluation, value: Any = False) -> bool:
 
 
 def _list(evaluation: Evaluation, *values: Any) -> list[Any]:
-    return items_of(evaluation, *values) if values else []
+    return list_items(evaluation, *values) if values else []
 
 
 def _len(evaluation: Evaluation, value: Any) -> int:
@@ -105,24 +109,218 @@ def _round(evaluation: Evaluation, value: Any, digits: Any = None) -> Any:
         raise ExpressionError(f"only numbers can be rounded, not {describe_kind(value)}")
     if digits is not None and abs(digits) > _DIGITS_LIMIT:
         raise ExpressionError(f"a number can be rounded to at most {_DIGITS_LIMIT} digits")
-    return checked_number(round(checked_operand(value), digits))
+    return check_number(round(check_operand(value), digits))
 
 
 FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
     {
-        "abs": _of_one(abs),
-        "all": _of_items(all),
-        "any": _of_items(any),
+        "abs": _unary(abs),
+        "all": _reduction(all),
+        "any": _reduction(any),
         "bool": _bool,
-        "float": _of_one(float),
-        "int": _of_one(int),
+        "float": _unary(float),
+        "int": _unary(int),
         "len": _len,
         "list": _list,
-        "max": _extreme(max),
-        "min": _extreme(min),
+        "max": _min_or_max(max),
+        "min": _min_or_max(min),
         "round": _round,
         "sorted": _sorted,
         "str": _str,
-        "sum": _sum,
+        "sum": _reduction(sum, deep=True),
     }
 )
+
+
+# -- methods
+
+STRIP_LIMIT: Final = 100
+"""Maximum characters to strip: each character of the string is compared with each of them."""
+_ASCII_SPACES: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
+_SPACES: Final = _ASCII_SPACES + (
+    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+
+_LINE_ENDS: Final = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+
+
+def count_line_ends(text: str) -> int:
+    """Count the characters at which a string is split into lines."""
+    return sum(map(text.count, _LINE_ENDS))
+
+
+def count_spaces(text: str) -> int:
+    """Count the characters at which a string is split into words."""
+    return sum(map(text.count, _ASCII_SPACES if text.isascii() else _SPACES))
+
+
+def _linear(function: Callable[..., Any]) -> Function:
+    """Return a method whose work and result are proportional to the value and its arguments."""
+
+    def call(evaluation: Evaluation, value: Any, *args: Any) -> Any:
+        evaluation.spend_pass(value)
+        for arg in args:
+            evaluation.spend_pass(arg)
+        result = function(value, *args)
+        return list(cast("tuple[Any, ...]", result)) if isinstance(result, tuple) else result
+
+    return call
+
+
+def _strip(function: Callable[..., str]) -> Function:
+    """Return `strip`, `lstrip` or `rstrip`."""
+
+    def call(evaluation: Evaluation, text: str, characters: str | None = None) -> str:
+        if characters is not None and len(characters) > STRIP_LIMIT:
+            raise ExpressionError(f"at most {STRIP_LIMIT} characters can be stripped")
+        evaluation.spend_pass(text)
+        return function(text, characters)
+
+    return call
+
+
+def _affix_test(function: Callable[..., bool]) -> Function:
+    """Return `startswith` or `endswith`, which also accept a list of affixes."""
+
+    def call(evaluation: Evaluation, text: str, affix: Any, *bounds: Any) -> bool:
+        evaluation.spend_deep(affix)
+        return function(text, tuple(cast("list[str]", affix)) if isinstance(affix, list) else affix, *bounds)
+
+    return call
+
+
+def _search_from_right(function: Callable[..., Any]) -> Function:
+    """Return a search from the end, whose time may be proportional to the product of both lengths."""
+    linear = _linear(function)
+
+    def call(evaluation: Evaluation, text: str, part: str, *args: Any) -> Any:
+        evaluation.spend(len(text) * len(part))
+        return linear(evaluation, text, part, *args)
+
+    return call
+
+
+def _split(function: Callable[..., list[str]], *, from_the_right: bool) -> Function:
+    """Return `split` or `rsplit`, which create a string for each piece."""
+
+    def call(evaluation: Evaluation, text: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
+        evaluation.spend(len(text) * (1 + len(sep or "") * from_the_right))
+        cuts = count_spaces(text) if sep is None else text.count(sep)
+        evaluation.spend_steps(1 + (cuts if maxsplit < 0 else min(cuts, maxsplit)))
+        return function(text, sep, maxsplit)
+
+    return call
+
+
+def _split_lines(evaluation: Evaluation, text: str, keepends: bool = False) -> list[str]:
+    evaluation.spend_pass(text)
+    evaluation.spend_steps(1 + count_line_ends(text))
+    return text.splitlines(keepends)
+
+
+def _pad(function: Callable[..., str]) -> Function:
+    """Return a method that fills a string up to a width."""
+
+    def call(evaluation: Evaluation, text: str, width: int, *fill: str) -> str:
+        evaluation.reserve(max(width, len(text)))
+        return function(text, width, *fill)
+
+    return call
+
+
+def _replace(evaluation: Evaluation, text: str, old: str, new: str, count: int = -1) -> str:
+    evaluation.spend(len(text))
+    occurrences = text.count(old) if count < 0 else min(count, text.count(old))
+    evaluation.reserve(len(text) + occurrences * max(len(new) - len(old), 0))
+    return text.replace(old, new, count)
+
+
+def _expand_tabs(evaluation: Evaluation, text: str, tabsize: int = 8) -> str:
+    evaluation.reserve(len(text) + text.count("\t") * max(tabsize, 0))
+    return text.expandtabs(tabsize)
+
+
+def _join(evaluation: Evaluation, separator: str, items: Any) -> str:
+    if not isinstance(items, list):
+        raise ExpressionError(f"join needs a list, not {describe_kind(items)}")
+    texts = cast("list[str]", items)
+    evaluation.spend_pass(texts)
+    evaluation.reserve(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)
+
+
+def _search_list(function: Callable[..., int]) -> Function:
+    """Return a search in a list, which compares nested values."""
+
+    def call(evaluation: Evaluation, items: list[Any], *args: Any) -> int:
+        evaluation.spend_deep(items)
+        return function(items, *args)
+
+    return call
+
+
+def _get(evaluation: Evaluation, value: dict[str, Any], key: Any, default: Any = None) -> Any:
+    return value.get(key, default)
+
+
+def _values(evaluation: Evaluation, value: dict[str, Any]) -> list[Any]:
+    evaluation.spend_pass(value)
+    return list(value.values())
+
+
+def map_items(evaluation: Evaluation, value: dict[str, Any]) -> list[list[Any]]:
+    """Return the pairs of keys and values of a map, each as a list."""
+    evaluation.spend_steps(len(value))
+    return [list(pair) for pair in value.items()]
+
+
+def _copy_map(evaluation: Evaluation, value: dict[str, Any]) -> dict[str, Any]:
+    evaluation.spend_steps(len(value))
+    return value.copy()
+
+
+_STRING: Final[dict[str, Function]] = {
+    **{
+        name: _linear(getattr(str, name))
+        for name in (
+            *("capitalize", "casefold", "count", "find", "index", "lower", "partition", "removeprefix"),
+            *("removesuffix", "swapcase", "title", "upper"),
+            *("isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower"),
+            *("isnumeric", "isprintable", "isspace", "istitle", "isupper"),
+        )
+    },
+    **{name: _strip(getattr(str, name)) for name in ("strip", "lstrip", "rstrip")},
+    **{name: _affix_test(getattr(str, name)) for name in ("startswith", "endswith")},
+    **{name: _search_from_right(getattr(str, name)) for name in ("rfind", "rindex", "rpartition")},
+    **{name: _pad(getattr(str, name)) for name in ("center", "ljust", "rjust", "zfill")},
+    "contains": contains,
+    "expandtabs": _expand_tabs,
+    "join": _join,
+    "replace": _replace,
+    "rsplit": _split(str.rsplit, from_the_right=True),
+    "split": _split(str.split, from_the_right=False),
+    "splitlines": _split_lines,
+}
+_LIST: Final[dict[str, Function]] = {
+    "contains": contains,
+    "copy": _linear(list[Any].copy),
+    "count": _search_list(list[Any].count),
+    "index": _search_list(list[Any].index),
+}
+_MAP: Final[dict[str, Function]] = {
+    "copy": _copy_map,
+    "get": _get,
+    "items": map_items,
+    "keys": _linear(list),
+    "values": _values,
+}
+METHODS: Final[Mapping[type, Mapping[str, Function]]] = MappingProxyType({str: _STRING, list: _LIST, dict: _MAP})
+METHOD_NAMES: Final = frozenset(name for table in METHODS.values() for name in table)
+
+
+def call_method(evaluation: Evaluation, value: Any, name: str, args: list[Any]) -> Any:
+    """Call a method of a value. Raises ExpressionError if its type has no such method, and any error of the method."""
+    method = METHODS.get(cast("Any", type(value)), {}).get(name)
+    if method is None:
+        raise ExpressionError(f"{describe_kind(value)} has no method .{name}()")
+    return method(evaluation, value, *args)

@@ -13,16 +13,16 @@ from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import (
     OPERAND_BITS,
     Evaluation,
-    checked_number,
-    checked_operand,
-    extent,
+    check_number,
+    check_operand,
+    measure,
 )
 
 Operator = Callable[[Evaluation, Any, Any], Any]
 
 
 class UndefinedName(ExpressionError):
-    """A name that the scope does not have."""
+    """The scope has no such name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,11 +33,11 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def _arithmetic(sign: str, function: Callable[[Any, Any], Any]) -> Operator:
+def _arithmetic(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
     def compute(evaluation: Evaluation, left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
-            raise ExpressionError(f"{sign} needs two numbers, not {describe_kind(left)} and {describe_kind(right)}")
-        return checked_number(function(checked_operand(left), checked_operand(right)))
+            raise ExpressionError(f"{symbol} needs two numbers, not {describe_kind(left)} and {describe_kind(right)}")
+        return check_number(function(check_operand(left), check_operand(right)))
 
     return compute
 
@@ -47,7 +47,7 @@ _multiply_numbers = _arithmetic("*", operator.mul)
 
 
 def add(evaluation: Evaluation, left: Any, right: Any) -> Any:
-    """Add two numbers, or concatenate two texts or two lists."""
+    """Add two numbers, or concatenate two strings or two lists."""
     if (isinstance(left, str) and isinstance(right, str)) or (isinstance(left, list) and isinstance(right, list)):
         evaluation.reserve(len(cast("str", left)) + len(cast("str", right)))
         return cast("Any", left) + right
@@ -55,29 +55,31 @@ def add(evaluation: Evaluation, left: Any, right: Any) -> Any:
 
 
 def multiply(evaluation: Evaluation, left: Any, right: Any) -> Any:
-    """Multiply two numbers, or repeat a text or list."""
-    for repeated, times in ((left, right), (right, left)):
+    """Multiply two numbers, or repeat a string or list."""
+    for repeated, times in ((left, right), (right, left)):  # as in `3 * "ab"` and `"ab" * 3`
         if isinstance(repeated, str | list) and isinstance(times, int):
-            count = max(checked_operand(times), 0)
+            count = max(check_operand(times), 0)
+            # Before measuring, which may take long for a list of large items.
             evaluation.check_size(count * len(cast("list[Any]", repeated)))
-            size = extent(cast("object", repeated), min(evaluation.value_limit, evaluation.work_left))
+            size = measure(cast("object", repeated), min(evaluation.value_limit, evaluation.work_left))
             evaluation.spend(size)
             evaluation.reserve(count * size)
             return cast("Any", repeated) * times
     return _multiply_numbers(evaluation, left, right)
 
 
-def contains(evaluation: Evaluation, container: Any, value: Any) -> bool:
-    """Return whether a text contains a substring, a list an item, or a map a key."""
+def contains(evaluation: Evaluation, container: Any, part: Any) -> bool:
+    """Return whether a string contains a substring, a list an item, or a map a key."""
     if not isinstance(container, str | list | dict):
-        raise ExpressionError(f"`in` needs a text, list or map on its right, not {describe_kind(container)}")
+        raise ExpressionError(f"`in` needs a string, list or map on its right, not {describe_kind(container)}")
     if not isinstance(container, dict):
         evaluation.spend_deep(cast("object", container))
-    return value in container
+    return part in container
 
 
-def _compared(function: Callable[[Any, Any], Any]) -> Operator:
+def _comparison(function: Callable[[Any, Any], Any]) -> Operator:
     def compare(evaluation: Evaluation, left: Any, right: Any) -> Any:
+        # Strings are compared up to the shorter one; other values may be compared with everything they contain.
         if isinstance(left, str):
             evaluation.spend(min(len(left), len(right)) if isinstance(right, str) else 0)
         elif isinstance(left, list | dict) or (isinstance(left, int) and left.bit_length() > OPERAND_BITS):
@@ -88,7 +90,7 @@ def _compared(function: Callable[[Any, Any], Any]) -> Operator:
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    """Compare for `is`: equal values of one type, as identity has no meaning for JSON values."""
+    """Compare for `is`: equal values of the same type, as identity has no meaning for JSON values."""
     return type(left) is type(right) and left == right
 
 
@@ -102,29 +104,30 @@ BINARY: Final[dict[str, Operator]] = {
 }
 """By the names of Python's `ast`."""
 COMPARE: Final[dict[str, Operator]] = {
-    "Eq": _compared(operator.eq),
-    "NotEq": _compared(operator.ne),
-    "Lt": _compared(operator.lt),
-    "LtE": _compared(operator.le),
-    "Gt": _compared(operator.gt),
-    "GtE": _compared(operator.ge),
+    "Eq": _comparison(operator.eq),
+    "NotEq": _comparison(operator.ne),
+    "Lt": _comparison(operator.lt),
+    "LtE": _comparison(operator.le),
+    "Gt": _comparison(operator.gt),
+    "GtE": _comparison(operator.ge),
     "In": lambda evaluation, left, right: contains(evaluation, right, left),
     "NotIn": lambda evaluation, left, right: not contains(evaluation, right, left),
-    "Is": _compared(_is_same),
-    "IsNot": _compared(lambda left, right: not _is_same(left, right)),
+    "Is": _comparison(_is_same),
+    "IsNot": _comparison(lambda left, right: not _is_same(left, right)),
 }
 
 
-def negate(value: Any) -> Any:
-    if not _is_number(value):
-        raise ExpressionError(f"- needs a number, not {describe_kind(value)}")
-    return checked_number(-checked_operand(value))
+def _unary(symbol: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def compute(value: Any) -> Any:
+        if not _is_number(value):
+            raise ExpressionError(f"{symbol} needs a number, not {describe_kind(value)}")
+        return function(check_operand(value))
+
+    return compute
 
 
-def unary_plus(value: Any) -> Any:
-    if not _is_number(value):
-        raise ExpressionError(f"+ needs a number, not {describe_kind(value)}")
-    return +checked_operand(value)
+negate: Final = _unary("-", lambda value: check_number(-value))
+unary_plus: Final = _unary("+", operator.pos)
 
 
 def get_key(value: Any, name: str) -> Any:
@@ -138,7 +141,7 @@ def get_key(value: Any, name: str) -> Any:
 
 
 def get_item(value: Any, key: Any) -> Any:
-    """Return an item of a list, a character of a text, or the value of a map's key."""
+    """Return an item of a list, a character of a string, or the value of a map's key."""
     if isinstance(value, dict):
         if key not in value:
             raise ExpressionError(f"the map has no key {str(key)[:40]!r}")
@@ -167,7 +170,7 @@ _KINDS: Final[dict[type, str]] = {
     bool: "a boolean",
     int: "a number",
     float: "a number",
-    str: "a text",
+    str: "a string",
     list: "a list",
     dict: "a map",
 }

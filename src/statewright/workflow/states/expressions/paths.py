@@ -1,6 +1,6 @@
 """Access to parts of values: the items of an iteration, JSON pointers and dotted paths.
 
-A pointer may continue inside a text that is JSON itself, as tools return JSON within JSON. A failed lookup is a
+A pointer may continue inside a string that holds JSON, as tools return JSON within JSON. A failed lookup is a
 RoutingError that says how far the path was valid.
 """
 
@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 from statewright.errors import RoutingError, suggestion
 from statewright.workflow.states.expressions.output import parse_json_text
 
-WHOLE: Final = "."
-"""The iter_key for the result itself."""
+WHOLE_RESULT: Final = "."
+"""The `iter_key` for the result itself."""
 _QUOTE_LIMIT: Final = 100
 """Maximum characters of a value in a message."""
 _NAMES_LIMIT: Final = 50
@@ -34,25 +34,25 @@ def resolve_items(result: Any, iter_key: str) -> list[Any]:
     RoutingError if a map lacks the key, or a pointer has no value.
     """
     if iter_key.startswith("/"):
-        return _as_items(get_at_pointer(result, iter_key))
-    if not isinstance(result, dict) or iter_key == WHOLE:
-        return _as_items(result)
+        return _to_items(get_at_pointer(result, iter_key))
+    if not isinstance(result, dict) or iter_key == WHOLE_RESULT:
+        return _to_items(result)
     fields = cast(dict[str, Any], result)
     if iter_key not in fields:
         raise RoutingError(
             f"The result has no key {iter_key!r} to iterate over. {_suggest_key(iter_key, fields)}"
             f" Name one of them as iter_key, or let the state answer with {iter_key!r}."
         )
-    return _as_items(fields[iter_key])
+    return _to_items(fields[iter_key])
 
 
 def get_at_pointer(value: Any, pointer: str) -> Any:
     """Return the value at a JSON pointer (RFC 6901). The empty pointer is the value itself.
 
-    A text on the path that holds a JSON map or list is parsed; with a trailing slash the final text is parsed too.
+    A string on the path that holds a JSON map or list is parsed; with a trailing slash the final string is parsed too.
     Raises RoutingError.
     """
-    parts = _pointer_parts(pointer)
+    parts = _parse_pointer(pointer)
     if isinstance(value, str) and parts:
         value = parse_json_text(value)
     for index, part in enumerate(parts):
@@ -79,7 +79,7 @@ def get_at_path(value: Any, path: str) -> Any:
         if child is MISSING:
             where = f"after step {index}" if index else "at the beginning"
             raise RoutingError(
-                f"The path {path[:_QUOTE_LIMIT]!r} does not exist: {where} there is no {step!r} in {_described(value)}."
+                f"The path {path[:_QUOTE_LIMIT]!r} does not exist: {where} there is no {step!r} in {_describe(value)}."
             )
         value = child
     return value
@@ -93,7 +93,7 @@ def parse_path(path: str) -> tuple[str | int | slice, ...] | None:
         match = _STEP.match(path, at)
         if match is None or (at == 0 and (match["name"] is None or path[0] == ".")):
             return None
-        steps.append(_step_of(match))
+        steps.append(_parse_step(match))
         at = match.end()
     return tuple(steps) or None
 
@@ -104,7 +104,7 @@ def follow_path(value: Any, steps: tuple[str | int | slice, ...]) -> Any:
         if isinstance(value, dict):
             value = cast(dict[Any, Any], value).get(step, MISSING) if isinstance(step, str) else MISSING
         elif isinstance(value, list):
-            value = _in_list(cast(list[Any], value), step)
+            value = _get_list_item(cast(list[Any], value), step)
         else:
             return MISSING
         if value is MISSING:
@@ -112,15 +112,15 @@ def follow_path(value: Any, steps: tuple[str | int | slice, ...]) -> Any:
     return value
 
 
-def _step_of(match: re.Match[str]) -> str | int | slice:
+def _parse_step(match: re.Match[str]) -> str | int | slice:
     if match["index"] is not None:
         return int(match["index"])
     if match["stop"] is not None:
-        return slice(_bound(match["start"]), _bound(match["stop"]))
+        return slice(_parse_bound(match["start"]), _parse_bound(match["stop"]))
     return match["name"] or match["double"] or match["single"] or ""
 
 
-def _in_list(items: list[Any], step: str | int | slice) -> Any:
+def _get_list_item(items: list[Any], step: str | int | slice) -> Any:
     """Return an item or slice of a list. Digits after a dot are an index too."""
     if isinstance(step, slice):
         return items[step]
@@ -131,15 +131,15 @@ def _in_list(items: list[Any], step: str | int | slice) -> Any:
     return items[step] if -len(items) <= step < len(items) else MISSING
 
 
-def _bound(digits: str) -> int | None:
+def _parse_bound(digits: str) -> int | None:
     return int(digits) if digits.lstrip("-") else None
 
 
-def _as_items(value: Any) -> list[Any]:
+def _to_items(value: Any) -> list[Any]:
     return cast(list[Any], value) if isinstance(value, list) else [value]
 
 
-def _pointer_parts(pointer: str) -> list[str]:
+def _parse_pointer(pointer: str) -> list[str]:
     # Imported here, because projects without the extra `states` use this module too.
     from jsonpointer import JsonPointer, JsonPointerException
 
@@ -155,7 +155,7 @@ def _pointer_parts(pointer: str) -> list[str]:
 def _describe_failure(pointer: str, done: list[str], part: str, value: Any) -> str:
     prefix = "/" + "/".join(done) if done else "the beginning"
     is_map = isinstance(value, dict)
-    hint = _suggest_key(part, cast(dict[str, Any], value)) if is_map else f"There is {_described(value)}."
+    hint = _suggest_key(part, cast(dict[str, Any], value)) if is_map else f"There is {_describe(value)}."
     return f"The pointer {pointer[:_QUOTE_LIMIT]!r} does not exist: at {prefix} there is no {part!r}. {hint}"
 
 
@@ -163,7 +163,7 @@ def _suggest_key(name: str, fields: dict[str, Any]) -> str:
     return suggestion(name, list(fields)[:_NAMES_LIMIT], noun="Keys")
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, dict):
         return f"a map with the keys {', '.join(map(str, list(cast(dict[str, Any], value))[:10])) or 'none'}"
     if isinstance(value, list):

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from statewright.errors import ToolError
-from statewright.workflow.states.tools import Guard, ToolSettings, Url
+from statewright.http import Url, url_host
+from statewright.workflow.states.tools import Guard, ToolSettings, toml_key
 
 _LOADER_VARIABLES: Final = re.compile(
     r"PATH|PATHEXT|(LD|DYLD)_.*|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|BASH_ENV|ENV|PERL5.*|RUBY(LIB|OPT)|"
@@ -60,7 +61,7 @@ def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, 
             f"The host {url.host!r} (port {url.port}) is not allowed. To allow it, write in statewright.toml:\n"
             f"{host_stanza(url, settings)}"
         )
-    if holds_secrets and not guard.spells_out(url):
+    if holds_secrets and not guard.names_exactly(url):
         raise ToolError(
             f"Values of integrations and of the environment are sent only to explicit hosts in allow_hosts, and "
             f"{url.host!r} is allowed by a wildcard. Write in statewright.toml:\n{host_stanza(url, settings)}"
@@ -81,12 +82,11 @@ def command_stanza(command: str, settings: ToolSettings) -> str:
 
 def host_stanza(url: Url, settings: ToolSettings) -> str:
     """Return the lines of statewright.toml that allow a host."""
-    host = f"[{url.host}]" if ":" in url.host else url.host
+    host = url_host(url.host)
     entry = host if url.port in (80, 443) else f"{host}:{url.port}"
     return f"[tools]\nallow_hosts = {json.dumps([*settings.allow_hosts, entry], ensure_ascii=False)}"
 
 
 def server_stanza(name: str, command: str = "npx") -> str:
     """Return the lines of statewright.toml that define a server."""
-    key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-    return f'[mcp.{key}]\ncommand = {json.dumps(command, ensure_ascii=False)}\nargs = ["..."]'
+    return f'[mcp.{toml_key(name)}]\ncommand = {json.dumps(command, ensure_ascii=False)}\nargs = ["..."]'

@@ -1,4 +1,9 @@
-"""Resolution of servers: from the configuration in a workflow or project file to a server that can be connected."""
+"""Resolution of servers: from the configuration in a workflow or project file to a server that can be connected.
+
+A server of a workflow file may contain values of an integration and of the environment. Answers of models and tools are
+filled into program arguments only, and only if the workflow enables it: a URL or header chosen by a model could send
+the secrets anywhere. All values are filled in once, so none of them is read as a template.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,18 @@ from statewright.agents import Credentials
 from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.workflow.states.language.model import McpServer as DeclaredServer
 from statewright.workflow.states.mcp.permission import check_command, check_url, check_variables, server_stanza
-from statewright.workflow.states.mcp.values import ServerValues, names_context
-from statewright.workflow.states.tools import Integrations, ToolSettings, Url, read_url
+from statewright.workflow.states.tools import (
+    Integrations,
+    ToolSettings,
+    base_url,
+    check_origin,
+    read_url,
+    read_variable,
+)
 
 if TYPE_CHECKING:
     from statewright.agents.mcp import McpServer
+    from statewright.workflow.states.templates.template import Template
 
 _CONFIG_KEYS: Final = ("command", "url", "args", "env", "headers", "type", "auth_token")
 _PROJECT_KEYS: Final = (*_CONFIG_KEYS, "timeout", "connect_timeout", "cwd")
@@ -53,15 +65,17 @@ class ServerResolver:
         _check_supported(declared, config)
         alias = declared.settings.get("integration_alias") or config.get("integration_alias")
         credentials = self._integrations.credentials(alias)
-        may_name = bool(declared.settings.get("resolve_dynamic_values_in_arguments"))
-        names: Mapping[str, Any] = context if may_name else {}
-        is_single = bool(config.get("single_usage")) or names_context(config.get("args"), names, credentials)
+        names: Mapping[str, Any] = context if declared.settings.get("resolve_dynamic_values_in_arguments") else {}
+        is_single = bool(config.get("single_usage")) or refers_to_context(config.get("args"), names, credentials)
         values = ServerValues(declared.name, credentials)
         filled = values.fill(config, names)
         addresses = self._check(filled, credentials, values) if project_config is None else ()
         server = _build_server(declared, filled, addresses, from_project=project_config is not None)
+        if values.secrets and not credentials.alias:
+            # The object for "no credentials" is shared by all servers, and must not be modified.
+            credentials = Credentials("the environment", {})
         for secret in values.secrets:
-            credentials = _with_secret(credentials, secret)
+            credentials.keep_secret(secret)
         return ResolvedServer(server, credentials, is_single)
 
     def _find_project_config(self, declared: DeclaredServer) -> Mapping[str, Any] | None:
@@ -87,12 +101,9 @@ class ServerResolver:
             env = filled.get("env")
             check_variables(cast("Mapping[str, Any]", env) if isinstance(env, Mapping) else ())
         if "url" in filled:
-            url, base = read_url(str(filled["url"])), _base_of(credentials)
-            if base is not None and base.origin != url.origin:
-                raise ToolError(
-                    f"Integration {credentials.alias!r} is for {base.scheme}://{base.host}, and was used for an MCP "
-                    f"server at {url.host!r}. Use it for its own host, or remove its base_url."
-                )
+            url, base = read_url(str(filled["url"])), base_url(credentials)
+            if base is not None:
+                check_origin(credentials, base, url)
             holds_secrets = bool(values.secrets or credentials)
             return check_url(url, self._settings, integration_url=base, holds_secrets=holds_secrets)
         return ()
@@ -107,15 +118,13 @@ def own_config(declared: DeclaredServer) -> dict[str, Any]:
     config = {name: value for name, value in config.items() if value is not None}
     if isinstance(config.get("args"), str):
         # Split before values are filled in, so that a value never becomes two arguments.
-        config["args"] = _split(declared.name, config["args"])
+        try:
+            config["args"] = shlex.split(config["args"])
+        except ValueError as error:
+            raise ToolError(
+                f"MCP server {declared.name!r}: the arguments cannot be split: {error}. Write them as a list."
+            ) from None
     return config
-
-
-def _split(name: str, text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise ToolError(f"MCP server {name!r}: the arguments cannot be split: {error}. Write them as a list.") from None
 
 
 def _check_supported(declared: DeclaredServer, config: Mapping[str, Any]) -> None:
@@ -147,13 +156,63 @@ def _build_server(
     return replace(server, transport=replace(transport, addresses=tuple(addresses)))
 
 
-def _base_of(credentials: Credentials) -> Url | None:
-    base = credentials.get("base_url", credentials.get("url"))
-    return read_url(base) if isinstance(base, str) else None
+# -- values of a configuration
 
 
-def _with_secret(credentials: Credentials, secret: str) -> Credentials:
-    # The object for "no credentials" is shared by all servers, and must not be modified.
-    own = credentials if credentials.alias else Credentials("the environment", {})
-    own.keep_secret(secret)
-    return own
+class ServerValues:
+    """Fills in the configuration of one server, and collects its secrets."""
+
+    def __init__(self, server: str, credentials: Credentials) -> None:
+        self._server = server
+        self._values: dict[str, Any] = dict(credentials)
+        self.secrets: set[str] = set()
+        """The values from the environment."""
+
+    def fill(self, config: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
+        """Fill in a configuration. Arguments may also refer to names of `context`."""
+        filled = dict(config)
+        for name in ("env", "headers"):
+            if isinstance(values := config.get(name), Mapping):
+                items = cast("Mapping[str, Any]", values).items()
+                filled[name] = {key: self._resolve(f"{name}.{key}", value) for key, value in items}
+        # The keys below may also refer to the variables of the program.
+        self._values = {**(filled.get("env") or {}), **self._values}
+        for name in ("command", "url", "auth_token"):
+            if name in config:
+                filled[name] = self._resolve(name, config[name], from_environment=name == "auth_token")
+        if isinstance(args := config.get("args"), list):
+            scope = {**context, **self._values}
+            texts = cast("list[Any]", args)
+            filled["args"] = [_parse(text).render(scope) if isinstance(text, str) else text for text in texts]
+        return filled
+
+    def _resolve(self, where: str, value: Any, *, from_environment: bool = True) -> Any:
+        if not isinstance(value, str):
+            return value
+        if from_environment:
+            variable = read_variable(value, f"MCP server {self._server!r} takes {where}")
+            if variable is not None:
+                self.secrets.add(variable)
+                return variable
+        template = _parse(value)
+        for name in sorted(template.names - self._values.keys()):
+            raise ToolError(
+                f"MCP server {self._server!r}: {where} refers to {{{{{name}}}}}, which has no value. It may refer to "
+                f"{', '.join(sorted(self._values)) or 'nothing'}: set an integration_alias that defines it. "
+                f"Only args may refer to values of a run."
+            )
+        return template.render(self._values)
+
+
+def refers_to_context(args: Any, context: Mapping[str, Any], credentials: Mapping[str, Any]) -> bool:
+    """Return whether arguments refer to names that only the context defines."""
+    texts = [text for text in cast("list[Any]", args) if isinstance(text, str)] if isinstance(args, list) else []
+    named = {name for text in texts for name in _parse(text).names}
+    return bool((named & context.keys()) - credentials.keys())
+
+
+def _parse(text: str) -> Template:
+    # Imported here, because projects without the extra `states` use this module too.
+    from statewright.workflow.states.templates import parse_template
+
+    return parse_template(text, simple=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -51,44 +51,31 @@ class McpServers:
         Raises ToolError for a server that is not allowed, disabled, or not usable.
         """
         resolved = await self._resolve(declared, context)
-        if not resolved.is_single:
-            return [
-                ServerTool(tool, resolved) for tool in await _run_in_own_context(self._get_connection(resolved).tools())
-            ]
-        async with _connection(resolved) as mcp:
-            return [ServerTool(tool, resolved) for tool in await mcp.tools()]
+        return [ServerTool(tool, resolved) for tool in await self._request(resolved, lambda mcp: mcp.tools())]
 
     async def tool(self, name: str, declared: DeclaredServer, context: Mapping[str, Any]) -> ServerTool:
-        """Return one tool by its name on the server. Raises ToolError if there is none, and what `tools` raises."""
+        """Return one tool by its name on the server. Raises ToolError if there is none, and like `tools`."""
         resolved = await self._resolve(declared, context)
         server = resolved.server.name
-        if not resolved.is_single:
-            return ServerTool(
-                await _run_in_own_context(self._get_connection(resolved).tool(name, server=server)), resolved
-            )
-        async with _connection(resolved) as mcp:
-            return ServerTool(await mcp.tool(name, server=server), resolved)
+        return ServerTool(await self._request(resolved, lambda mcp: mcp.tool(name, server=server)), resolved)
 
     async def _resolve(self, declared: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
         # On a worker thread, because DNS blocks.
         return await call_in_thread(lambda: self._resolver.resolve(declared, context))
 
-    def _get_connection(self, resolved: ResolvedServer) -> McpTools:
-        connected = self._connected.get(resolved.server)
-        if connected is None:
-            connected = self._connected.setdefault(resolved.server, _connection(resolved))
-        return connected
+    async def _request(self, resolved: ResolvedServer, request: Callable[[McpTools], Coroutine[Any, Any, T]]) -> T:
+        """Send a request over the shared connection to a server, or over one of its own."""
+        if resolved.is_single:
+            async with _connection(resolved) as mcp:
+                return await request(mcp)
+        mcp = self._connected.get(resolved.server)
+        if mcp is None:
+            mcp = self._connected.setdefault(resolved.server, _connection(resolved))
+        # In a new context, as a connection outlives the run that opens it, and must not keep references to that run.
+        return await asyncio.create_task(request(mcp), context=Context())
 
 
 def _connection(resolved: ResolvedServer) -> McpTools:
     from statewright.agents.mcp import McpTools  # imports the MCP client, which files without servers do not need
 
     return McpTools([resolved.server])
-
-
-async def _run_in_own_context(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in a new context.
-
-    A connection that it opens outlives the run that needed it first, and must not keep references to that run.
-    """
-    return await asyncio.create_task(coroutine, context=Context())

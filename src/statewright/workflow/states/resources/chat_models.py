@@ -6,15 +6,13 @@ drawn, checked and run from a script without any API key.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-from statewright.errors import MissingApiKey
 from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse, as_chat_model, stream_model
-from statewright.workflow.states.tools import FROM_ENVIRONMENT
+from statewright.workflow.states.tools import read_variable
 
 Models = ChatModel | str | Mapping[str, Any]
 """One model for all assistants, or models by assistant ids or model names, with `default` for the others. A model is a
@@ -73,16 +71,14 @@ class ModelNames:
         self._models: dict[str, NamedModel] = {}
 
     def find(self, name: str | None) -> NamedModel | None:
-        """Return the model of a name; None for an unknown name without a provider. Repeated calls return the same
-        model."""
+        """Return the model of a name, the same for repeated calls; None for an unknown name without a provider."""
+        if name and not self.is_qualified(name):
+            name = f"{self._provider}:{name}" if self._provider else None
         if not name:
             return None
-        qualified = self._qualify(name)
-        if qualified is None:
-            return None
-        if qualified not in self._models:
-            self._models[qualified] = NamedModel(qualified, lambda: self._connect_by_name(qualified))
-        return self._models[qualified]
+        if name not in self._models:
+            self._models[name] = NamedModel(name, partial(self._connect_by_name, name))
+        return self._models[name]
 
     def connect(self, value: object) -> ChatModel:
         """Connect a model that was passed to `compile`. Raises InvalidConfig, ModelError and MissingApiKey."""
@@ -91,14 +87,9 @@ class ModelNames:
         model = self.find(value)
         return model.model if model is not None else as_chat_model(value)
 
-    def is_whole(self, name: str) -> bool:
+    def is_qualified(self, name: str) -> bool:
         """Return whether a name identifies its provider or a model of the project."""
         return name in self._sources or ":" in name
-
-    def _qualify(self, name: str) -> str | None:
-        if self.is_whole(name):
-            return name
-        return f"{self._provider}:{name}" if self._provider else None
 
     def _connect_by_name(self, name: str) -> ChatModel:
         source = self._sources.get(name)
@@ -106,27 +97,18 @@ class ModelNames:
             return as_chat_model(name)
         from statewright.models.providers import connect_model  # imports libraries that most workflows do not need
 
+        def resolve(key: str, value: str) -> str:
+            variable = read_variable(value, f"Model {name!r} of statewright.toml takes {key}")
+            return value if variable is None else variable
+
         return connect_model(
             source.name,
             base_url=source.base_url,
-            api_key=_value(name, "api_key", source.api_key) if source.api_key is not None else None,
+            api_key=resolve("api_key", source.api_key) if source.api_key is not None else None,
             timeout=source.timeout,
             settings=source.settings,
-            http_headers={key: _value(name, f"headers.{key}", value) for key, value in source.headers.items()},
+            http_headers={key: resolve(f"headers.{key}", value) for key, value in source.headers.items()},
         )
-
-
-def _value(model: str, where: str, written: str) -> str:
-    if not written.startswith(FROM_ENVIRONMENT):
-        return written
-    variable = written[len(FROM_ENVIRONMENT) :]
-    value = os.environ.get(variable)
-    if not value:
-        raise MissingApiKey(
-            f"Model {model!r} of statewright.toml takes {where} from the environment variable {variable}, which is not "
-            f"set. Set it where Statewright runs."
-        )
-    return value
 
 
 class WorkflowModels:
@@ -153,16 +135,14 @@ class WorkflowModels:
 
         Models passed to `compile` come first, then those of files, then the default model.
         """
-        named = next(
-            (self._by_name[candidate] for candidate in (owner, name) if candidate and candidate in self._by_name), None
-        )
-        if named is not None:
-            return named
+        for key in (owner, name):
+            if key in self._by_name:
+                return self._by_name[key]
         default_model = self._default or self._by_name.get("default")
         if default_model is None:
             return self._names.find(name) or self._names.find(self._default_name)
         # A model passed to `compile` may know a name without a provider; a name with one belongs to another model.
-        return NamedModel(name, lambda: default_model) if name and self._names.is_whole(name) else default_model
+        return NamedModel(name, lambda: default_model) if name and self._names.is_qualified(name) else default_model
 
 
 def _without_name(name: str, model: ChatModel) -> ChatModel:

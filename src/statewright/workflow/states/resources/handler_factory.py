@@ -1,7 +1,7 @@
 """Creation of the handlers of states from models, tools, a script and a project.
 
-Missing models and tools fail when they are called, not earlier: a workflow can be drawn, checked and run from a script
-without any.
+Missing models and tools fail when they are called, not earlier, so that a workflow can be drawn, checked and run from a
+script without any.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ class HandlerFactory:
         node_kinds: NodeKinds | None = None,
     ) -> None:
         self._definition = definition
-        self._models = WorkflowModels(models, _names(project), project.defaults.model if project is not None else None)
+        names = ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
+        self._models = WorkflowModels(models, names, project.defaults.model if project is not None else None)
         self._required_models: list[NamedModel] = []
         """Models that the run is certain to need, from names in files."""
-        self._tools = _registry(tools, project)
+        self._tools = _find_registry(tools, project)
         self._integrations = project.integrations if project is not None else Integrations()
         project_servers: Mapping[str, Mapping[str, Any]] = project.mcp if project is not None else {}
         self._servers = McpServers(ServerResolver(self._tools.settings, self._integrations, project_servers))
@@ -69,28 +70,27 @@ class HandlerFactory:
     def make_handler(self, state: State) -> StateHandler:
         """Return the handler of a state."""
         if state.assistant_id is not None:
-            return self._assistant(state, state.assistant_id)
+            return self._make_assistant(state, state.assistant_id)
         if state.id in self._script:
             return ScriptedStateHandler(state.id, self._script[state.id])
         if state.tool_id is not None:
-            return self._tool(state.tool_id)
-        return self._custom(state)
+            tool = self._definition.tools_by_id[state.tool_id]
+            return ToolStateHandler(tool, self._tools, self._integrations, self._servers)
+        return self._make_custom(state)
 
-    # -- assistants
-
-    def _assistant(self, state: State, assistant_id: str) -> StateHandler:
+    def _make_assistant(self, state: State, assistant_id: str) -> StateHandler:
         assistant = self._merge_stored(self._definition.assistants_by_id[assistant_id])
-        form = OutputSchema(state.output_schema) if state.output_schema else None
+        schema = OutputSchema(state.output_schema) if state.output_schema else None
         if state.id in self._script:
-            return AssistantStateHandler(assistant, self._script_model, self._memory(None), form)
+            return AssistantStateHandler(assistant, self._script_model, self._make_summarizer(None), schema)
         model = self.model_for(state.id, assistant)
         if isinstance(model, NamedModel):
             self._required_models.append(model)
         return AssistantStateHandler(
             assistant,
             model,
-            self._memory(model),
-            form,
+            self._make_summarizer(model),
+            schema,
             AssistantTools(assistant, self._tools, self._integrations, self._servers) or None,
             retry_policy(state.retry_policy, self._definition.retry_policy),
         )
@@ -105,8 +105,7 @@ class HandlerFactory:
             self._required_models.pop()
 
     def _merge_stored(self, assistant: Assistant) -> Assistant:
-        """Return the assistant, completed from the project's assistant with its `assistant_id`; the file takes
-        precedence."""
+        """Complete an assistant from the project's assistant with its `assistant_id`. The file takes precedence."""
         if self._project is None:
             return assistant
         default_model = self._project.defaults.model
@@ -121,7 +120,7 @@ class HandlerFactory:
             tools=assistant.tools or stored.tools,
         )
 
-    def _memory(self, model: ChatModel | None) -> HistorySummarizer:
+    def _make_summarizer(self, model: ChatModel | None) -> HistorySummarizer:
         definition = self._definition
         return HistorySummarizer(
             self._script_model if SUMMARY in self._script else model,
@@ -148,12 +147,7 @@ class HandlerFactory:
         model = self.model_for(FINAL_SUMMARY, first)
         return None if isinstance(model, _MissingModel) else model
 
-    # -- tools and nodes of other kinds
-
-    def _tool(self, tool_id: str) -> StateHandler:
-        return ToolStateHandler(self._definition.tools_by_id[tool_id], self._tools, self._integrations, self._servers)
-
-    def _custom(self, state: State) -> StateHandler:
+    def _make_custom(self, state: State) -> StateHandler:
         assert state.custom_node_id is not None
         node = self._definition.custom_nodes_by_id[state.custom_node_id]
         sources: Mapping[str, DataSource] = self._project.datasources if self._project is not None else {}
@@ -162,11 +156,7 @@ class HandlerFactory:
         )
 
 
-def _names(project: Project | None) -> ModelNames:
-    return ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
-
-
-def _registry(tools: Tools | None, project: Project | None) -> ToolRegistry:
+def _find_registry(tools: Tools | None, project: Project | None) -> ToolRegistry:
     if isinstance(tools, ToolRegistry):
         return tools
     registry = project.tool_registry() if project is not None else ToolRegistry()

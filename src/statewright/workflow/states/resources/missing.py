@@ -1,17 +1,25 @@
-"""The project as workflows see it, and warnings about resources that a workflow names and the project lacks."""
+"""The project as workflows see it, and warnings about resources that a workflow names and cannot use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Protocol
 
-from statewright.errors import ModelError, Problem
-from statewright.workflow.states.language.model import Assistant, Definition
+from statewright.errors import ModelError, Problem, ToolError
+from statewright.workflow.states.language.model import Assistant, Definition, McpServer
 from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
-from statewright.workflow.states.mcp.check import check_servers
+from statewright.workflow.states.mcp.permission import check_command, check_variables, host_stanza, server_stanza
+from statewright.workflow.states.mcp.resolve import own_config
 from statewright.workflow.states.nodes import DataSource
 from statewright.workflow.states.resources.chat_models import ModelNames, ModelSource
-from statewright.workflow.states.tools import Integrations, ToolRegistry
+from statewright.workflow.states.tools import (
+    Guard,
+    Integrations,
+    ToolRegistry,
+    ToolSettings,
+    integration_stanza,
+    read_url,
+)
 
 Kind = Literal["assistant", "integration", "datasource", "tool"]
 
@@ -49,19 +57,40 @@ class Project(Protocol):
 
 
 def missing_resources(definition: Definition, project: Project) -> list[Problem]:
-    """Return a warning for each unknown id, with what to add; each server that is not allowed; and each model that
-    cannot be connected, for example without a key."""
-    nowhere = [
-        problem_at(at, f"{noun} {name!r} is not in the project.", f"To add it:\n{project.stanza_for(kind, name)}")
-        for kind, noun, name, at in _named(definition, project)
-    ]
-    settings = project.tool_registry().settings
-    servers = check_servers(definition, settings, project.integrations, project.mcp)
-    return [*nowhere, *servers, *_models(definition, project)]
+    """Return a warning for each resource that a workflow names and cannot use, with what to add to the project.
+
+    These are unknown ids, servers that are not allowed, and models that cannot be connected, as without a key.
+    """
+    registry = project.tool_registry()
+    problems: list[Problem] = []
+    for kind, name, at in _unknown_ids(definition, project, registry):
+        noun = kind.replace("datasource", "data source")
+        stanza = project.stanza_for(kind, name)
+        problems.append(problem_at(at, f"The {noun} {name!r} is not in the project.", f"To add it:\n{stanza}"))
+    return [*problems, *check_servers(definition, project, registry.settings), *_check_models(definition, project)]
 
 
-def _models(definition: Definition, project: Project) -> Iterator[Problem]:
-    """Warn once about each model that files name and that cannot be connected."""
+def _unknown_ids(definition: Definition, project: Project, registry: ToolRegistry) -> Iterator[tuple[Kind, str, Mark]]:
+    for assistant in definition.assistants:
+        if assistant.assistant_id is not None and assistant.assistant_id not in project.assistants:
+            yield "assistant", assistant.assistant_id, assistant.at
+        for tool in assistant.tools:
+            if tool.name not in registry:
+                yield "tool", tool.name, tool.at
+            if tool.integration_alias is not None and tool.integration_alias not in project.integrations:
+                yield "integration", tool.integration_alias, tool.at
+        for source in assistant.datasource_ids:
+            if source not in project.datasources:
+                yield "datasource", source, assistant.at
+    for tool in definition.tools:
+        if tool.mcp_server is None and tool.tool not in registry:
+            yield "tool", tool.tool, tool.at
+        if tool.integration_alias is not None and tool.integration_alias not in project.integrations:
+            yield "integration", tool.integration_alias, tool.at
+
+
+def _check_models(definition: Definition, project: Project) -> Iterator[Problem]:
+    """Yield one warning for each model that files name and that cannot be connected."""
     names, seen = ModelNames(project.models, project.defaults.provider), set[str]()
     for assistant in definition.assistants:
         stored = project.assistants.get(assistant.assistant_id or "")
@@ -76,21 +105,42 @@ def _models(definition: Definition, project: Project) -> Iterator[Problem]:
             yield problem_at(assistant.at, str(error))
 
 
-def _named(definition: Definition, project: Project) -> Iterator[tuple[Kind, str, str, Mark]]:
-    registry = project.tool_registry()
-    for assistant in definition.assistants:
-        if assistant.assistant_id is not None and assistant.assistant_id not in project.assistants:
-            yield "assistant", "The assistant", assistant.assistant_id, assistant.at
-        for tool in assistant.tools:
-            if tool.name not in registry:
-                yield "tool", "The tool", tool.name, tool.at
-            if tool.integration_alias is not None and tool.integration_alias not in project.integrations:
-                yield "integration", "The integration", tool.integration_alias, tool.at
-        for source in assistant.datasource_ids:
-            if source not in project.datasources:
-                yield "datasource", "The data source", source, assistant.at
-    for tool in definition.tools:
-        if tool.mcp_server is None and tool.tool not in registry:
-            yield "tool", "The tool", tool.tool, tool.at
-        if tool.integration_alias is not None and tool.integration_alias not in project.integrations:
-            yield "integration", "The integration", tool.integration_alias, tool.at
+def check_servers(definition: Definition, project: Project, settings: ToolSettings) -> Iterator[Problem]:
+    """Yield a warning for each enabled MCP server that is not usable, without resolving hosts or starting programs."""
+    servers = [server for assistant in definition.assistants for server in assistant.mcp_servers]
+    servers += [tool.mcp_server for tool in definition.tools if tool.mcp_server is not None]
+    for server in servers:
+        for message, advice in _check_server(server, project, settings) if server.enabled else ():
+            yield problem_at(server.at, f"MCP server {server.name!r}: {message}", advice)
+
+
+def _check_server(server: McpServer, project: Project, settings: ToolSettings) -> Iterator[tuple[str, str]]:
+    own = server.settings
+    alias = own.get("integration_alias")
+    if alias is not None and alias not in project.integrations:
+        yield f"the integration {alias!r} does not exist.", f"To add it:\n{integration_stanza(alias)}"
+    if own.get("mcp_connect_url"):
+        yield "mcp_connect_url is not supported.", "The server is started or reached directly, as its config says."
+    config_id = own.get("mcp_config_id")
+    if not config_id:
+        yield from _check_config(server, settings)
+    elif config_id not in project.mcp:
+        yield f"the server {config_id!r} does not exist.", f"To add it:\n{server_stanza(config_id)}"
+    elif server.config or own.get("command"):
+        yield f"the project's server {config_id!r} is used, and the config is ignored.", "Remove the config."
+
+
+def _check_config(server: McpServer, settings: ToolSettings) -> Iterator[tuple[str, str]]:
+    try:
+        config = own_config(server)
+        command, url = config.get("command"), config.get("url")
+        if isinstance(command, str) and "{{" not in command:
+            check_command(command, settings)
+            check_variables(config.get("env") or ())
+        if isinstance(url, str) and "{{" not in url:
+            address = read_url(url)
+            if not Guard(settings.allow_hosts).allows(address) and not server.settings.get("integration_alias"):
+                stanza = host_stanza(address, settings)
+                yield f"the host {address.host!r} is not allowed.", f"To allow it, write in statewright.toml:\n{stanza}"
+    except ToolError as error:
+        yield str(error), ""

@@ -1,10 +1,11 @@
-"""Compiles the expressions of templates to closures.
+"""Compilation of the expressions of templates to closures.
 
-Jinja is used for parsing only, because authors know its grammar. Each node is compiled to a function of a rendering,
-which charges the work budget for every step in advance. So the limits apply to all operations, and no expression can
-reach an attribute of a Python object. Jinja's own sandbox guards attributes, but limits neither work nor memory.
+Jinja's parser creates the tree; each node becomes a function of one rendering, which pays for its step and then for the
+data that it reads and creates. A node without a `visit_` method is reported with its line, and an expression that has
+one is never evaluated.
 
-Unsupported nodes are reported with their lines, and the compiled expression is never evaluated.
+The value of an undefined name is a `Missing`, which tests and `default` accept. Everything else calls `require` on its
+operands, which raises UnresolvedName; the placeholder around it is then left as written.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from math import isfinite
 from typing import Any, Final, cast
 
 from jinja2 import nodes
+from jinja2.visitor import NodeVisitor
 
 from statewright.errors import ExpressionError, suggestion
 from statewright.workflow.states.expressions.evaluation import OPERAND_BITS
-from statewright.workflow.states.expressions.functions import FUNCTIONS
-from statewright.workflow.states.expressions.methods import KNOWN_METHODS, METHODS
+from statewright.workflow.states.expressions.functions import FUNCTIONS, METHOD_NAMES, METHODS
 from statewright.workflow.states.expressions.operators import BINARY, describe_kind, get_slice, negate, unary_plus
-from statewright.workflow.states.templates.conditions import TESTS, compare
 from statewright.workflow.states.templates.filters import FILTER_NAMES, apply_filter
-from statewright.workflow.states.templates.mutations import CHANGE_NAMES, CHANGES
+from statewright.workflow.states.templates.mutations import MUTATION_NAMES, MUTATIONS
 from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rendering, Step, TemplateProblem
+from statewright.workflow.states.templates.tests import TESTS, compare
 from statewright.workflow.states.templates.values import (
     NOTHING,
     Loop,
@@ -38,7 +39,6 @@ DEPTH_LIMIT: Final = 50
 """Maximum nesting of operations."""
 RANGE_LIMIT: Final = 100_000
 """Maximum length and value of `range()`."""
-_BINARY: Final = {"Add": "Add", "Sub": "Sub", "Mul": "Mult", "Div": "Div", "FloorDiv": "FloorDiv", "Mod": "Mod"}
 _COMPARE: Final = {
     "eq": "Eq",
     "ne": "NotEq",
@@ -50,6 +50,8 @@ _COMPARE: Final = {
     "notin": "NotIn",
 }
 _LOOP_METHODS: Final = ("cycle", "changed")
+Arguments = tuple[list[Any], dict[str, Any]]
+"""Positional and named arguments of a call."""
 
 
 def _range(rendering: Rendering, *bounds: int) -> list[int]:
@@ -62,7 +64,7 @@ def _range(rendering: Rendering, *bounds: int) -> list[int]:
 
 
 def _text(rendering: Rendering, value: Any = "") -> str:
-    return rendering.text_of(value)
+    return rendering.to_text(value)
 
 
 def _dict(rendering: Rendering, *maps: Any, **named: Any) -> dict[str, Any]:
@@ -84,23 +86,23 @@ CALLABLE: Final[dict[str, Callable[..., Any]]] = {
 """Functions that a template may call by name. Values of the scope are never called."""
 
 
-def existing(value: Any) -> Any:
+def require(value: Any) -> Any:
     """Return the value. Raises UnresolvedName if it is missing."""
     if isinstance(value, Missing):
         raise UnresolvedName(value)
     return value
 
 
-class ExpressionCompiler:
-    """Compiles each kind of node by the method `_<name of the kind>`."""
+class ExpressionCompiler(NodeVisitor):
+    """Compiles a node to a `Step`."""
 
-    def __init__(self, *, describes: bool = True) -> None:
-        """Create a compiler; without `describes`, its problems have no suggestions."""
-        self._describes = describes
+    def __init__(self, *, with_suggestions: bool = True) -> None:
+        """Create a compiler. Suggestions in its problems take time, as they search for similar names."""
+        self._with_suggestions = with_suggestions
         self.problems: list[TemplateProblem] = []
         self.names: set[str] = set()
         """Names that are read from the scope, because no enclosing block has assigned them before."""
-        self.changes = False
+        self.mutates = False
         """True if the expression may modify a list or map."""
         self.local: list[set[str]] = []
         """Names assigned so far, by enclosing block, outermost first."""
@@ -109,118 +111,130 @@ class ExpressionCompiler:
     def compile(self, node: nodes.Node) -> Step:
         """Compile an expression, whose value may be Missing."""
         if self._depth >= DEPTH_LIMIT:
-            return self.refuse(node, f"more than {DEPTH_LIMIT} operations inside each other", "Use {% set %}.")
-        maker = getattr(self, f"_{type(node).__name__.lower()}", None)
-        if maker is None:
-            return self.refuse(node, f"{type(node).__name__}", "")
+            return self.reject(node, f"A nesting of more than {DEPTH_LIMIT} operations", "Use {% set %}.")
         self._depth += 1
-        try:
-            return self._counted(maker(node))
-        finally:
-            self._depth -= 1
+        step: Step = self.visit(node)
+        self._depth -= 1
 
-    def compile_all(self, expressions: Sequence[nodes.Node]) -> tuple[Step, ...]:
-        return tuple(map(self.compile, expressions))
-
-    def refuse(self, node: nodes.Node, construct: str, advice: str) -> Step:
-        """Report an unsupported construct."""
-        if len(self.problems) < PROBLEMS_LIMIT:
-            message = f"{construct} is not part of the templates of workflows."
-            self.problems.append(TemplateProblem(node.lineno, message, advice))
-        return lambda rendering: None
-
-    def _refuse_name(self, node: nodes.Node, construct: str, name: str, names: Iterable[str], noun: str) -> Step:
-        """Report a name that is not in a table."""
-        describes = self._describes and len(self.problems) < PROBLEMS_LIMIT
-        return self.refuse(node, construct, suggestion(name[:40], names, noun=noun) if describes else "")
-
-    @staticmethod
-    def _counted(step: Step) -> Step:
         def run(rendering: Rendering) -> Any:
             rendering.step()
             return step(rendering)
 
         return run
 
+    def compile_all(self, expressions: Sequence[nodes.Node]) -> tuple[Step, ...]:
+        return tuple(map(self.compile, expressions))
+
+    def reject(self, node: nodes.Node, construct: str, advice: str) -> Step:
+        """Report an unsupported construct."""
+        if len(self.problems) < PROBLEMS_LIMIT:
+            message = f"{construct} is not part of the templates of workflows."
+            self.problems.append(TemplateProblem(node.lineno, message, advice))
+        return lambda rendering: None
+
+    def _reject_name(self, node: nodes.Node, construct: str, name: str, names: Iterable[str], noun: str) -> Step:
+        """Report a name that is not in a table."""
+        has_suggestion = self._with_suggestions and len(self.problems) < PROBLEMS_LIMIT
+        return self.reject(node, construct, suggestion(name[:40], names, noun=noun) if has_suggestion else "")
+
+    def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Step:
+        return self.reject(node, type(node).__name__, "")
+
     # -- values
 
-    def _const(self, node: nodes.Const) -> Step:
+    def visit_Const(self, node: nodes.Const) -> Step:
         value = node.value
         if isinstance(value, int) and value.bit_length() > OPERAND_BITS:
-            return self.refuse(node, f"A number of more than {OPERAND_BITS} bits", "Write it as a text.")
+            return self.reject(node, f"A number of more than {OPERAND_BITS} bits", "Write it as a string.")
         if isinstance(value, float) and not isfinite(value):
-            return self.refuse(node, "An infinite number", "Write a smaller one.")
+            return self.reject(node, "An infinite number", "Write a smaller one.")
         return lambda rendering: value
 
-    def _templatedata(self, node: nodes.TemplateData) -> Step:
+    def visit_TemplateData(self, node: nodes.TemplateData) -> Step:
         text = node.data
         return lambda rendering: text
 
-    def _name(self, node: nodes.Name) -> Step:
+    def visit_Name(self, node: nodes.Name) -> Step:
         name, missing = node.name, Missing(node.name)
         if not any(name in names for names in self.local):
             self.names.add(name)
         return lambda rendering: rendering.lookup(name, missing)
 
-    def _list(self, node: nodes.List | nodes.Tuple) -> Step:
+    def visit_List(self, node: nodes.List | nodes.Tuple) -> Step:
         steps = self.compile_all(node.items)
-        return lambda rendering: [existing(step(rendering)) for step in steps]
+        return lambda rendering: [require(step(rendering)) for step in steps]
 
-    _tuple = _list
+    visit_Tuple = visit_List
 
-    def _dict(self, node: nodes.Dict) -> Step:
+    def visit_Dict(self, node: nodes.Dict) -> Step:
         pairs = [(self.compile(pair.key), self.compile(pair.value)) for pair in node.items]
-        return lambda rendering: {_key(existing(key(rendering))): existing(value(rendering)) for key, value in pairs}
+        return lambda rendering: {_key(require(key(rendering))): require(value(rendering)) for key, value in pairs}
 
     # -- parts of values
 
-    def _getattr(self, node: nodes.Getattr) -> Step:
+    def visit_Getattr(self, node: nodes.Getattr) -> Step:
         value, name, missing = self.compile(node.node), node.attr, Missing(_path(node))
         return lambda rendering: get_attribute(value(rendering), name, missing)
 
-    def _getitem(self, node: nodes.Getitem) -> Step:
+    def visit_Getitem(self, node: nodes.Getitem) -> Step:
         value = self.compile(node.node)
         if isinstance(node.arg, nodes.Slice):
             part = node.arg
             bounds = [self.compile(bound) if bound else None for bound in (part.start, part.stop, part.step)]
-            return _sliced(value, bounds)
+
+            def evaluate(rendering: Rendering) -> Any:
+                whole = value(rendering)
+                if isinstance(whole, Missing):
+                    return whole
+                start, stop, step = [require(bound(rendering)) if bound is not None else None for bound in bounds]
+                return get_slice(rendering, whole, start, stop, step)
+
+            return evaluate
         key, missing = self.compile(node.arg), Missing(_path(node))
-        return lambda rendering: get_subscript(value(rendering), existing(key(rendering)), missing)
+        return lambda rendering: get_subscript(value(rendering), require(key(rendering)), missing)
 
     # -- operators
 
-    def _compile_binary(self, node: nodes.BinExpr) -> Step:
-        function = BINARY[_BINARY[type(node).__name__]]
+    def _visit_binary(self, node: nodes.BinExpr) -> Step:
+        name = type(node).__name__
+        function = BINARY["Mult" if name == "Mul" else name]  # the tables have the names of Python's `ast`
         left, right = self.compile(node.left), self.compile(node.right)
-        return lambda rendering: function(rendering, existing(left(rendering)), existing(right(rendering)))
+        return lambda rendering: function(rendering, require(left(rendering)), require(right(rendering)))
 
-    _add = _sub = _mul = _div = _floordiv = _mod = _compile_binary
+    visit_Add = visit_Sub = visit_Mul = visit_Div = visit_FloorDiv = visit_Mod = _visit_binary
 
-    def _and(self, node: nodes.And) -> Step:
+    def visit_And(self, node: nodes.And) -> Step:
         left, right = self.compile(node.left), self.compile(node.right)
         return lambda rendering: left(rendering) and right(rendering)
 
-    def _or(self, node: nodes.Or) -> Step:
+    def visit_Or(self, node: nodes.Or) -> Step:
         left, right = self.compile(node.left), self.compile(node.right)
         return lambda rendering: left(rendering) or right(rendering)
 
-    def _not(self, node: nodes.Not) -> Step:
+    def visit_Not(self, node: nodes.Not) -> Step:
         value = self.compile(node.node)
         return lambda rendering: not value(rendering)
 
-    def _neg(self, node: nodes.Neg) -> Step:
+    def visit_Neg(self, node: nodes.Neg) -> Step:
         value = self.compile(node.node)
-        return lambda rendering: negate(existing(value(rendering)))
+        return lambda rendering: negate(require(value(rendering)))
 
-    def _pos(self, node: nodes.Pos) -> Step:
+    def visit_Pos(self, node: nodes.Pos) -> Step:
         value = self.compile(node.node)
-        return lambda rendering: unary_plus(existing(value(rendering)))
+        return lambda rendering: unary_plus(require(value(rendering)))
 
-    def _concat(self, node: nodes.Concat) -> Step:
+    def visit_Concat(self, node: nodes.Concat) -> Step:
         steps = self.compile_all(node.nodes)
-        return lambda rendering: _joined(rendering, [step(rendering) for step in steps])
 
-    def _compare(self, node: nodes.Compare) -> Step:
+        def evaluate(rendering: Rendering) -> str:
+            values = [step(rendering) for step in steps]
+            texts = ["" if isinstance(value, Missing) else rendering.to_text(value) for value in values]
+            rendering.reserve(sum(map(len, texts)))
+            return "".join(texts)
+
+        return evaluate
+
+    def visit_Compare(self, node: nodes.Compare) -> Step:
         first = self.compile(node.expr)
         others = [(_COMPARE[operand.op], self.compile(operand.expr)) for operand in node.ops]
 
@@ -235,81 +249,69 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _condexpr(self, node: nodes.CondExpr) -> Step:
+    def visit_CondExpr(self, node: nodes.CondExpr) -> Step:
         test, then = self.compile(node.test), self.compile(node.expr1)
         otherwise = self.compile(node.expr2) if node.expr2 is not None else _nothing
         return lambda rendering: then(rendering) if test(rendering) else otherwise(rendering)
 
     # -- calls
 
-    def _filter(self, node: nodes.Filter) -> Step:
+    def visit_Filter(self, node: nodes.Filter) -> Step:
         if node.node is None:
-            return self.refuse(node, "a filter without a value", "")
+            return self.reject(node, "A filter without a value", "")
         return self.compile_filter(node, self.compile(node.node))
 
     def compile_filter(self, node: nodes.Filter, value: Step) -> Step:
         """Compile the application of a filter to a value."""
         name = node.name
         if name not in FILTER_NAMES:
-            return self._refuse_name(node, f"The filter {name[:40]!r}", name, FILTER_NAMES, "Filters")
-        args, named = self._arguments(node)
-        return lambda rendering: apply_filter(
-            rendering, name, value(rendering), _evaluate_all(rendering, args), _evaluate_named(rendering, named)
-        )
+            return self._reject_name(node, f"The filter {name[:40]!r}", name, FILTER_NAMES, "Filters")
+        arguments = self._compile_arguments(node)
+        return lambda rendering: apply_filter(rendering, name, value(rendering), *arguments(rendering))
 
-    def _test(self, node: nodes.Test) -> Step:
+    def visit_Test(self, node: nodes.Test) -> Step:
         name = node.name
         if name not in TESTS:
-            return self._refuse_name(node, f"The test {name[:40]!r}", name, TESTS, "Tests")
-        value = self.compile(node.node)
-        test = TESTS[name]
-        args, named = self._arguments(node)
-        return lambda rendering: test(
-            rendering, value(rendering), *_evaluate_all(rendering, args), **_evaluate_named(rendering, named)
-        )
+            return self._reject_name(node, f"The test {name[:40]!r}", name, TESTS, "Tests")
+        test, value, arguments = TESTS[name], self.compile(node.node), self._compile_arguments(node)
+        return lambda rendering: _invoke(test, [rendering, value(rendering)], *arguments(rendering))
 
-    def _call(self, node: nodes.Call) -> Step:
-        args, named = self._arguments(node)
+    def visit_Call(self, node: nodes.Call) -> Step:
+        arguments = self._compile_arguments(node)
         if isinstance(node.node, nodes.Getattr):
-            return self._method_call(node.node, args, named)
+            return self._compile_method_call(node.node, arguments)
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
         if name not in CALLABLE:
-            construct = f"{name[:40]}()" if name else "A call of a value"
-            return self._refuse_name(node, construct, name, CALLABLE, "Functions")
+            construct = f"{name[:40]}()" if name else "A call of anything but a function or method"
+            return self._reject_name(node, construct, name, CALLABLE, "Functions")
         function = CALLABLE[name]
-        return lambda rendering: function(
-            rendering, *_evaluate_all(rendering, args), **_evaluate_named(rendering, named)
-        )
+        return lambda rendering: _invoke(function, [rendering], *arguments(rendering))
 
-    def _method_call(self, called: nodes.Getattr, args: tuple[Step, ...], named: dict[str, Step]) -> Step:
-        name, value = called.attr, self.compile(called.node)
-        if name not in KNOWN_METHODS and name not in CHANGE_NAMES and name not in _LOOP_METHODS:
-            return self._refuse_name(called, f".{name[:40]}()", name, KNOWN_METHODS | CHANGE_NAMES, "Methods")
-        self.changes = self.changes or name in CHANGE_NAMES
-        return lambda rendering: _call_method(
-            rendering,
-            existing(value(rendering)),
-            name,
-            _evaluate_all(rendering, args),
-            _evaluate_named(rendering, named),
-        )
+    def _compile_method_call(self, method: nodes.Getattr, arguments: Callable[[Rendering], Arguments]) -> Step:
+        name, value = method.attr, self.compile(method.node)
+        if name not in METHOD_NAMES and name not in MUTATION_NAMES and name not in _LOOP_METHODS:
+            return self._reject_name(method, f".{name[:40]}()", name, METHOD_NAMES | MUTATION_NAMES, "Methods")
+        self.mutates = self.mutates or name in MUTATION_NAMES
+        return lambda rendering: _call_method(rendering, require(value(rendering)), name, *arguments(rendering))
 
-    def _arguments(self, node: Any) -> tuple[tuple[Step, ...], dict[str, Step]]:
+    def _compile_arguments(self, node: Any) -> Callable[[Rendering], Arguments]:
         if node.dyn_args is not None or node.dyn_kwargs is not None:
-            self.refuse(node, "A star before an argument", "Write the arguments out.")
-        return self.compile_all(node.args), {pair.key: self.compile(pair.value) for pair in node.kwargs}
+            self.reject(node, "A star before an argument", "Write the arguments out.")
+        args, named = self.compile_all(node.args), {pair.key: self.compile(pair.value) for pair in node.kwargs}
+
+        def evaluate(rendering: Rendering) -> Arguments:
+            positional = [require(step(rendering)) for step in args]
+            return positional, {name: require(step(rendering)) for name, step in named.items()}
+
+        return evaluate
 
 
 def _nothing(rendering: Rendering) -> Missing:
     return NOTHING
 
 
-def _evaluate_all(rendering: Rendering, steps: tuple[Step, ...]) -> list[Any]:
-    return [existing(step(rendering)) for step in steps]
-
-
-def _evaluate_named(rendering: Rendering, steps: dict[str, Step]) -> dict[str, Any]:
-    return {name: existing(step(rendering)) for name, step in steps.items()}
+def _invoke(function: Callable[..., Any], first: list[Any], args: list[Any], named: dict[str, Any]) -> Any:
+    return function(*first, *args, **named)
 
 
 def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], named: dict[str, Any]) -> Any:
@@ -319,34 +321,16 @@ def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], n
         rendering.spend_deep(args)
         return value.cycle(*args) if name == "cycle" else value.changed(*args)
     kind: type[Any] = list if isinstance(value, list) else cast("type[Any]", type(value))  # a Group is a list
-    method = CHANGES.get((kind, name)) or METHODS.get(kind, {}).get(name)
+    method = MUTATIONS.get((kind, name)) or METHODS.get(kind, {}).get(name)
     if method is None:
         raise ExpressionError(f"{describe_kind(cast('object', value))} has no method .{name}()")
     return method(rendering, value, *args, **named)
 
 
-def _joined(rendering: Rendering, values: list[Any]) -> str:
-    """Concatenate values as text; missing values are empty."""
-    texts = ["" if isinstance(value, Missing) else rendering.text_of(value) for value in values]
-    rendering.reserve(sum(map(len, texts)))
-    return "".join(texts)
-
-
-def _sliced(value: Step, bounds: list[Step | None]) -> Step:
-    def evaluate(rendering: Rendering) -> Any:
-        whole = value(rendering)
-        if isinstance(whole, Missing):
-            return whole
-        start, stop, step = [existing(bound(rendering)) if bound is not None else None for bound in bounds]
-        return get_slice(rendering, whole, start, stop, step)
-
-    return evaluate
-
-
-def _key(value: Any) -> str:
+def _key(value: Any) -> Any:
     if not isinstance(value, str | int | float) and value is not None:
         raise ExpressionError(f"{describe_kind(value)} cannot be the key of a map")
-    return value if isinstance(value, str) else cast("str", value)
+    return value
 
 
 def _path(node: nodes.Expr) -> str:

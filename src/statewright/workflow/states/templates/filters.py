@@ -3,52 +3,25 @@
 Each takes the rendering, then the filtered value and the arguments, and pays for its work as `evaluation` describes. It
 raises ExpressionError, TypeError or ValueError for a value of the wrong type. Only `default` receives missing values.
 
-Left out are `random`, which is not deterministic; `attr`, `xmlattr`, `urlize` and the like, which are for objects and
-pages; and everything about escaping but `escape` itself: texts are for models and tools, so nothing is escaped.
+Jinja's other filters are left out: `random`, which is not deterministic; `attr`, `xmlattr`, `urlize` and others for
+objects and web pages; and automatic escaping, as the text is for models and tools.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import checked_number, checked_operand
-from statewright.workflow.states.expressions.functions import FUNCTIONS, items_of
-from statewright.workflow.states.templates.conditions import TESTS
-from statewright.workflow.states.templates.list_filters import (
-    add_up,
-    batch,
-    end_item,
-    extreme,
-    group_by,
-    items_in,
-    join,
-    map_items,
-    part_reader,
-    reverse,
-    slice_items,
-    sort,
-    sort_map,
-    unique,
-)
+from statewright.workflow.states.expressions.evaluation import check_number, check_operand
+from statewright.workflow.states.expressions.functions import FUNCTIONS, list_items
+from statewright.workflow.states.templates.list_filters import LIST_FILTERS, part_reader, read_items
 from statewright.workflow.states.templates.rendering import Rendering
-from statewright.workflow.states.templates.text_filters import (
-    center,
-    escape,
-    format_text,
-    indent,
-    replace,
-    text_filter,
-    title,
-    trim,
-    truncate,
-    url_encode,
-    word_count,
-    word_wrap,
-)
+from statewright.workflow.states.templates.tests import TESTS
+from statewright.workflow.states.templates.text_filters import TEXT_FILTERS
 from statewright.workflow.states.templates.values import Missing, for_json
 
 Filter = Callable[..., Any]
@@ -101,12 +74,7 @@ def _depth(value: Any) -> int:
 
 
 def _safe(rendering: Rendering, value: Any) -> Any:
-    """Return the value: nothing is escaped, so nothing is safer than anything else."""
-    return value
-
-
-def _length(rendering: Rendering, value: Any) -> int:
-    return cast("int", FUNCTIONS["len"](rendering, value))
+    return value  # nothing is escaped anyway
 
 
 # -- numbers
@@ -114,14 +82,10 @@ def _length(rendering: Rendering, value: Any) -> int:
 
 def _int(rendering: Rendering, value: Any, default: int = 0, base: int = 10) -> int:
     rendering.spend_pass(value)
+    with suppress(TypeError, ValueError):
+        return check_number(int(value, base) if isinstance(value, str) else int(value))
     try:
-        if isinstance(value, str):
-            return cast("int", checked_number(int(value, base)))
-        return cast("int", checked_number(int(value)))
-    except (TypeError, ValueError):
-        pass
-    try:
-        return cast("int", checked_number(int(float(value))))
+        return check_number(int(float(value)))
     except (TypeError, ValueError, OverflowError):
         return default
 
@@ -129,7 +93,7 @@ def _int(rendering: Rendering, value: Any, default: int = 0, base: int = 10) -> 
 def _float(rendering: Rendering, value: Any, default: float = 0.0) -> float:
     rendering.spend_pass(value)
     try:
-        return cast("float", checked_number(float(value)))
+        return check_number(float(value))
     except (TypeError, ValueError, OverflowError):
         return default
 
@@ -139,9 +103,9 @@ def _round(rendering: Rendering, value: Any, precision: int = 0, method: str = "
         return FUNCTIONS["round"](rendering, value, precision)
     if not isinstance(value, int | float) or method not in ("ceil", "floor") or not 0 <= precision <= 20:
         raise ExpressionError("round needs a number, a precision up to 20, and common, ceil or floor")
-    scaled = checked_operand(value) * 10**precision
+    scaled = check_operand(value) * 10**precision
     whole = -(-scaled // 1) if method == "ceil" else scaled // 1
-    return checked_number(float(whole / 10**precision))
+    return check_number(float(whole / 10**precision))
 
 
 # -- a filter or test for each item
@@ -149,7 +113,7 @@ def _round(rendering: Rendering, value: Any, precision: int = 0, method: str = "
 
 def _map(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any]:
     """Apply a filter to each item, or read an attribute, which is missing where an item has none."""
-    items = items_in(rendering, value)
+    items = read_items(rendering, value)
     if not args:
         attribute = named.pop("attribute", None)
         if attribute is None or named.keys() - {"default"}:
@@ -164,7 +128,7 @@ def _map(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any
     return [apply_filter(rendering, name, item, others, named) for item in items]
 
 
-def _selecting(keeps: bool, by_attribute: bool) -> Filter:
+def _select(keeps: bool, by_attribute: bool) -> Filter:
     """Return `select`, `reject`, `selectattr` or `rejectattr`, which keep the items that pass a test or fail it."""
 
     def call(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any]:
@@ -173,7 +137,7 @@ def _selecting(keeps: bool, by_attribute: bool) -> Filter:
         if name not in TESTS:
             raise ExpressionError(f"test {str(name)[:40]!r} does not exist")
         read, test = part_reader(rendering, attribute), TESTS[name]
-        items = items_in(rendering, value)
+        items = read_items(rendering, value)
         return [item for item in items if bool(test(rendering, read(item), *others, **named)) is keeps]
 
     return call
@@ -181,50 +145,21 @@ def _selecting(keeps: bool, by_attribute: bool) -> Filter:
 
 FILTERS: Final[Mapping[str, Filter]] = MappingProxyType(
     {
+        **LIST_FILTERS,
+        **TEXT_FILTERS,
+        **dict.fromkeys(("count", "length"), FUNCTIONS["len"]),
         "abs": FUNCTIONS["abs"],
-        "batch": batch,
-        "capitalize": text_filter(str.capitalize),
-        "center": center,
-        "count": _length,
-        "dictsort": sort_map,
-        "e": escape,
-        "escape": escape,
-        "first": end_item(0),
         "float": _float,
-        "format": format_text,
-        "groupby": group_by,
-        "indent": indent,
         "int": _int,
-        "items": map_items,
-        "join": join,
-        "last": end_item(-1),
-        "length": _length,
-        "list": items_of,
-        "lower": text_filter(str.lower),
+        "list": list_items,
         "map": _map,
-        "max": extreme("max"),
-        "min": extreme("min"),
-        "reject": _selecting(keeps=False, by_attribute=False),
-        "rejectattr": _selecting(keeps=False, by_attribute=True),
-        "replace": replace,
-        "reverse": reverse,
+        "reject": _select(keeps=False, by_attribute=False),
+        "rejectattr": _select(keeps=False, by_attribute=True),
         "round": _round,
         "safe": _safe,
-        "select": _selecting(keeps=True, by_attribute=False),
-        "selectattr": _selecting(keeps=True, by_attribute=True),
-        "slice": slice_items,
-        "sort": sort,
-        "string": text_filter(str),
-        "sum": add_up,
-        "title": title,
+        "select": _select(keeps=True, by_attribute=False),
+        "selectattr": _select(keeps=True, by_attribute=True),
         "tojson": _to_json,
-        "trim": trim,
-        "truncate": truncate,
-        "unique": unique,
-        "upper": text_filter(str.upper),
-        "urlencode": url_encode,
-        "wordcount": word_count,
-        "wordwrap": word_wrap,
     }
 )
 """By name, without `default` and its alias `d`, which alone accept missing values."""

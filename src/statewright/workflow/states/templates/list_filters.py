@@ -1,7 +1,7 @@
 """The filters of lists and maps.
 
 Each takes the rendering, the filtered value and the arguments, by the names of Jinja. A map stands for its keys, as in
-Jinja. A text is rejected: where a list is expected it is nearly always an answer that was not parsed, and the list of
+Jinja. A string is rejected: where a list is expected it is nearly always an answer that was not parsed, and the list of
 its characters would only hide that. `text | list` converts it explicitly.
 """
 
@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import STEP_COST, checked_number
-from statewright.workflow.states.expressions.functions import sorting_order
-from statewright.workflow.states.expressions.literal import key_text
-from statewright.workflow.states.expressions.methods import METHODS, items_of_map
+from statewright.workflow.states.expressions.evaluation import STEP_COST, check_number
+from statewright.workflow.states.expressions.functions import METHODS, map_items, sorted_positions
+from statewright.workflow.states.expressions.literal import key_to_string
 from statewright.workflow.states.expressions.operators import describe_kind
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.values import Group, Missing, for_json, get_attribute, get_subscript
@@ -31,7 +30,7 @@ PARTS_LIMIT: Final = 100
 def part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     """Return a function that reads an attribute from an item; the result may be Missing.
 
-    Without an attribute it returns the item itself. Raises ExpressionError if the attribute is not usable.
+    Without an attribute it returns the item itself. Raises ExpressionError if the attribute is not valid.
     """
     if attribute is None:
         return lambda item: item
@@ -43,10 +42,19 @@ def part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
             return get_subscript(item, attribute, missing)
 
         return read_index
-    return _reader_of(rendering, _split(attribute, ".", PARTS_LIMIT))
+    names = _split(attribute, ".")
+    cost, missing = STEP_COST * len(names), Missing(".".join(names))
+
+    def read(item: Any) -> Any:
+        rendering.spend(cost)
+        for name in names:
+            item = get_attribute(item, name, missing)
+        return item
+
+    return read
 
 
-def existing_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
+def _existing_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     """Return a reader like `part_reader` for attributes that every item must have."""
     read = part_reader(rendering, attribute)
 
@@ -61,41 +69,29 @@ def existing_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     return read_existing
 
 
-def key_reader(rendering: Rendering, attribute: Attribute, *, case_sensitive: bool) -> Reader:
-    """Return a function that reads what an item is compared by: one attribute, or several separated by commas."""
+def _sort_keys(rendering: Rendering, items: list[Any], attribute: Attribute, case_sensitive: bool) -> list[Any]:
+    """Return the sort key of each item: one attribute, or several separated by commas."""
 
-    def folded(part: Any) -> Any:
+    def fold(part: Any) -> Any:
         if case_sensitive or not isinstance(part, str):
             return part
         rendering.spend(len(part))
         return part.lower()
 
     if isinstance(attribute, str) and "," in attribute:
-        paths = _split(attribute, ",", PARTS_LIMIT)
+        paths = _split(attribute, ",")
         if sum(path.count(".") + 1 for path in paths) > PARTS_LIMIT:
             raise _too_long()
-        readers = [existing_part_reader(rendering, path.strip()) for path in paths]
-        return lambda item: [folded(read(item)) for read in readers]
-    read_only = existing_part_reader(rendering, attribute)
-    return lambda item: folded(read_only(item))
+        readers = [_existing_part_reader(rendering, path.strip()) for path in paths]
+        return [[fold(read(item)) for read in readers] for item in items]
+    read = _existing_part_reader(rendering, attribute)
+    return [fold(read(item)) for item in items]
 
 
-def _reader_of(rendering: Rendering, names: list[str]) -> Reader:
-    cost, missing = STEP_COST * len(names), Missing(".".join(names))
-
-    def read(item: Any) -> Any:
-        rendering.spend(cost)
-        for name in names:
-            item = get_attribute(item, name, missing)
-        return item
-
-    return read
-
-
-def _split(attribute: object, separator: str, limit: int) -> list[str]:
+def _split(attribute: object, separator: str) -> list[str]:
     if not isinstance(attribute, str):
-        raise ExpressionError(f"an attribute is a text or a number, not {describe_kind(attribute)}")
-    if len(attribute) > LENGTH_LIMIT or attribute.count(separator) >= limit:
+        raise ExpressionError(f"an attribute is a string or a number, not {describe_kind(attribute)}")
+    if len(attribute) > LENGTH_LIMIT or attribute.count(separator) >= PARTS_LIMIT:
         raise _too_long()
     return attribute.split(separator)
 
@@ -110,7 +106,7 @@ Filter = Callable[..., Any]
 _CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=for_json)
 
 
-def items_in(rendering: Rendering, value: Any) -> list[Any]:
+def read_items(rendering: Rendering, value: Any) -> list[Any]:
     """Return the items of a list, or the keys of a map, and pay for a step with each of them. It is not a copy."""
     if not isinstance(value, list | dict):
         advice = ": `| list` converts it to a list of its characters" if isinstance(value, str) else ""
@@ -119,13 +115,13 @@ def items_in(rendering: Rendering, value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else list(cast("dict[str, Any]", value))
 
 
-def join(rendering: Rendering, value: Any, d: Any = "", attribute: Attribute = None) -> str:
-    read = existing_part_reader(rendering, attribute)
-    texts = [rendering.text_of(read(item)) for item in items_in(rendering, value)]
-    return cast("str", METHODS[str]["join"](rendering, rendering.text_of(d), texts))
+def _join(rendering: Rendering, value: Any, d: Any = "", attribute: Attribute = None) -> str:
+    read = _existing_part_reader(rendering, attribute)
+    texts = [rendering.to_text(read(item)) for item in read_items(rendering, value)]
+    return METHODS[str]["join"](rendering, rendering.to_text(d), texts)
 
 
-def end_item(index: int) -> Filter:
+def _end_item(index: int) -> Filter:
     """Return the filter `first` or `last`, for the index 0 or -1."""
 
     def call(rendering: Rendering, value: Any) -> Any:
@@ -140,76 +136,71 @@ def end_item(index: int) -> Filter:
     return call
 
 
-def reverse(rendering: Rendering, value: Any) -> Any:
+def _reverse(rendering: Rendering, value: Any) -> Any:
     if isinstance(value, str):
         rendering.spend(len(value))
         return value[::-1]
-    return items_in(rendering, value)[::-1]
+    return read_items(rendering, value)[::-1]
 
 
-def sort(
+def _sort(
     rendering: Rendering,
     value: Any,
     reverse: bool = False,
     case_sensitive: bool = False,
     attribute: Attribute = None,
 ) -> list[Any]:
-    items = items_in(rendering, value)
-    keys = _keys(rendering, items, attribute, case_sensitive)
-    return [items[position] for position in sorting_order(rendering, keys, reverse=bool(reverse))]
+    items = read_items(rendering, value)
+    keys = _sort_keys(rendering, items, attribute, case_sensitive)
+    return [items[position] for position in sorted_positions(rendering, keys, reverse=bool(reverse))]
 
 
-def _keys(rendering: Rendering, items: list[Any], attribute: Attribute, case_sensitive: bool) -> list[Any]:
-    read = key_reader(rendering, attribute, case_sensitive=case_sensitive)
-    return [read(item) for item in items]
-
-
-def unique(rendering: Rendering, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> list[Any]:
-    """Keep the first of equal items. Numbers and booleans are compared as `==` compares them: 1, 1.0 and true."""
-    items = items_in(rendering, value)
-    keys = _keys(rendering, items, attribute, case_sensitive)
+def _unique(rendering: Rendering, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> list[Any]:
+    """Keep the first of equal items. Numbers and booleans are equal if `==` says so: 1, 1.0 and true."""
+    items = read_items(rendering, value)
+    keys = _sort_keys(rendering, items, attribute, case_sensitive)
     rendering.spend_deep(keys, times=2)
     seen: set[str] = set()
     result: list[Any] = []
     for key, item in zip(keys, items, strict=True):
-        name = _name_of(key)
+        name = _equality_key(key)
         if name not in seen:
             seen.add(name)
             result.append(item)
     return result
 
 
-def _name_of(value: Any) -> str:
-    """Return a text that equal values share. Sets of numbers are avoided, as their hashes can be made to collide."""
+def _equality_key(value: Any) -> str:
+    """Return a string that equal values share. Sets of numbers are avoided, as their hashes can be made to collide."""
     if isinstance(value, str):
         return f'"{value}'
     if isinstance(value, int | float) or value is None:
-        return str(_with_one_zero(value))
-    return _CANONICAL.encode(_canonical(value))
+        return str(_normalize_number(value))
+    return _CANONICAL.encode(_normalize(value))
 
 
-def _canonical(value: Any) -> Any:
+def _normalize(value: Any) -> Any:
     if isinstance(value, list):
-        return [_canonical(item) for item in cast("list[Any]", value)]
+        return [_normalize(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {key_text(key): _canonical(item) for key, item in cast("dict[Any, Any]", value).items()}
-    return _with_one_zero(value)
+        return {key_to_string(key): _normalize(item) for key, item in cast("dict[Any, Any]", value).items()}
+    return _normalize_number(value)
 
 
-def _with_one_zero(value: Any) -> Any:
+def _normalize_number(value: Any) -> Any:
     """Return a whole number as an integer, whatever its type."""
     is_whole = isinstance(value, bool) or (isinstance(value, float) and value.is_integer())
     return int(value) if is_whole else value
 
 
-def extreme(name: str) -> Filter:
+def _min_or_max(name: str) -> Filter:
     """Return the filter `min` or `max`."""
 
     def call(rendering: Rendering, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> Any:
-        items = items_in(rendering, value)
+        items = read_items(rendering, value)
         if not items:
             return Missing(f"the {name} of an empty list")
-        keys = _keys(rendering, items, attribute, case_sensitive)
+        keys = _sort_keys(rendering, items, attribute, case_sensitive)
         rendering.spend_deep(keys)
         choose: Callable[..., Any] = min if name == "min" else max
         return items[choose(range(len(keys)), key=keys.__getitem__)]
@@ -217,23 +208,23 @@ def extreme(name: str) -> Filter:
     return call
 
 
-def add_up(rendering: Rendering, value: Any, attribute: Attribute = None, start: Any = 0) -> Any:
-    read = existing_part_reader(rendering, attribute)
-    numbers = [start, *(read(item) for item in items_in(rendering, value))]
+def _sum(rendering: Rendering, value: Any, attribute: Attribute = None, start: Any = 0) -> Any:
+    read = _existing_part_reader(rendering, attribute)
+    numbers = [start, *(read(item) for item in read_items(rendering, value))]
     if not all(isinstance(number, int | float) for number in numbers):
         raise ExpressionError("sum needs a list of numbers")
     rendering.spend_deep(numbers)
-    return checked_number(sum(numbers))
+    return check_number(sum(numbers))
 
 
-def group_by(
+def _group_by(
     rendering: Rendering, value: Any, attribute: Attribute, default: Any = None, case_sensitive: bool = False
 ) -> list[Group]:
     read = part_reader(rendering, attribute)
-    items = items_in(rendering, value)
+    items = read_items(rendering, value)
     parts = [default if isinstance(part := read(item), Missing) else part for item in items]
-    keys = _keys(rendering, parts, None, case_sensitive)
-    order = sorting_order(rendering, keys)
+    keys = _sort_keys(rendering, parts, None, case_sensitive)
+    order = sorted_positions(rendering, keys)
     rendering.spend_deep(keys)
     groups: list[Group] = []
     last: Any = object()
@@ -246,8 +237,8 @@ def group_by(
     return groups
 
 
-def batch(rendering: Rendering, value: Any, linecount: int, fill_with: Any = None) -> list[list[Any]]:
-    items = items_in(rendering, value)
+def _batch(rendering: Rendering, value: Any, linecount: int, fill_with: Any = None) -> list[list[Any]]:
+    items = read_items(rendering, value)
     if linecount < 1:
         raise ExpressionError("batch needs a linecount of at least 1")
     rendering.spend_steps(len(items) // linecount + 1)
@@ -258,8 +249,8 @@ def batch(rendering: Rendering, value: Any, linecount: int, fill_with: Any = Non
     return rows
 
 
-def slice_items(rendering: Rendering, value: Any, slices: int, fill_with: Any = None) -> list[list[Any]]:
-    items = items_in(rendering, value)
+def _slice(rendering: Rendering, value: Any, slices: int, fill_with: Any = None) -> list[list[Any]]:
+    items = read_items(rendering, value)
     if slices < 1:
         raise ExpressionError("slice needs at least 1 slice")
     rendering.reserve(slices)
@@ -275,15 +266,33 @@ def slice_items(rendering: Rendering, value: Any, slices: int, fill_with: Any = 
     return parts
 
 
-def map_items(rendering: Rendering, value: Any) -> list[list[Any]]:
+def _map_items(rendering: Rendering, value: Any) -> list[list[Any]]:
     if not isinstance(value, dict):
         raise ExpressionError(f"it needs a map, not {describe_kind(value)}")
-    return items_of_map(rendering, cast("dict[str, Any]", value))
+    return map_items(rendering, cast("dict[str, Any]", value))
 
 
-def sort_map(
+def _sort_map(
     rendering: Rendering, value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False
 ) -> list[list[Any]]:
     if by not in ("key", "value"):
         raise ExpressionError("dictsort sorts by 'key' or by 'value'")
-    return sort(rendering, map_items(rendering, value), reverse, case_sensitive, attribute=int(by == "value"))
+    return _sort(rendering, _map_items(rendering, value), reverse, case_sensitive, attribute=int(by == "value"))
+
+
+LIST_FILTERS: Final[dict[str, Filter]] = {
+    "batch": _batch,
+    "dictsort": _sort_map,
+    "first": _end_item(0),
+    "groupby": _group_by,
+    "items": _map_items,
+    "join": _join,
+    "last": _end_item(-1),
+    "max": _min_or_max("max"),
+    "min": _min_or_max("min"),
+    "reverse": _reverse,
+    "slice": _slice,
+    "sort": _sort,
+    "sum": _sum,
+    "unique": _unique,
+}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from statewright.workflow.states.expressions.functions import items_of, sorted_items
+from statewright.workflow.states.expressions.functions import list_items, sorted_items
 from statewright.workflow.states.templates.rendering import Rendering
 
 
@@ -18,7 +18,7 @@ def _append(rendering: Rendering, items: list[Any], value: Any) -> None:
 
 
 def _extend(rendering: Rendering, items: list[Any], others: Any) -> None:
-    added = items_of(rendering, others)
+    added = list_items(rendering, others)
     rendering.check_size(len(items) + len(added))
     items.extend(added)
 
@@ -69,7 +69,7 @@ def _pop_key(rendering: Rendering, value: dict[str, Any], key: str, *default: An
     return value.pop(key, *default)
 
 
-CHANGES: Final[dict[tuple[type, str], Callable[..., Any]]] = {
+MUTATIONS: Final[dict[tuple[type, str], Callable[..., Any]]] = {
     (list, "append"): _append,
     (list, "clear"): _clear,
     (list, "extend"): _extend,
@@ -83,4 +83,4 @@ CHANGES: Final[dict[tuple[type, str], Callable[..., Any]]] = {
     (dict, "setdefault"): _set_default,
     (dict, "update"): _update,
 }
-CHANGE_NAMES: Final = frozenset(name for _, name in CHANGES)
+MUTATION_NAMES: Final = frozenset(name for _, name in MUTATIONS)

@@ -1,15 +1,18 @@
-"""Placeholders `{{ ... }}`.
+"""Placeholders `{{ ... }}` of texts without blocks.
 
 Most of them are a path with filters, such as `{{ user.name | upper }}`. These are parsed here, without Jinja, whose
 import takes longer than loading most workflows; untrusted texts are never parsed by Jinja. Any other placeholder is an
 expression, which `compile` handles.
+
+A dash is ambiguous: `{{ total-1 }}` may be a key with a dash or a difference. It is read as a path, and as a difference
+if the scope has no such key.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from statewright.workflow.states.expressions.literal import InvalidLiteral, read_literal
@@ -27,38 +30,16 @@ LENGTH_LIMIT: Final = 1000
 """Maximum characters between the braces; a longer text is not a placeholder."""
 EXPRESSIONS_LIMIT: Final = 100_000
 """Maximum characters of all expressions of one text without blocks."""
-_TEXT: Final = r'"[^"]*+"|' + r"'[^']*+'"
-_PATH: Final = re.compile(rf"(?:{_TEXT}|[^|\"'])++")
-_TEXTS: Final = re.compile(_TEXT)
+_STRING: Final = r'"[^"]*+"|' + r"'[^']*+'"
+_PATH: Final = re.compile(rf"(?:{_STRING}|[^|\"'])++")
+_STRINGS: Final = re.compile(_STRING)
 _BEGINNING: Final = re.compile(r"[^\W\d]")
 _OPERATOR: Final = re.compile(r"[^\w\s.\[\]:@$-]")
 """Characters that make the text an expression; `parse_path` would accept them in names."""
-_FILTER: Final = re.compile(rf"\|\s*([a-z]\w*)\s*(\((?:{_TEXT}|[^()\"'])*+\))?\s*")
+_FILTER: Final = re.compile(rf"\|\s*([a-z]\w*)\s*(\((?:{_STRING}|[^()\"'])*+\))?\s*")
 
 Filters = tuple[tuple[str, tuple[Any, ...]], ...]
 """Names and arguments."""
-
-
-class Difference:
-    """A path with a dash, such as `total-1`, read as an expression. Compiled on first use."""
-
-    __slots__ = ("_compiled", "_source", "_step")
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._compiled = False
-        self._step: Step | None = None
-
-    def evaluate(self, rendering: Rendering, missing: Missing) -> Any:
-        """Return its value. Compilation is charged each time, so the work does not depend on earlier renderings."""
-        rendering.spend(COMPILE_COST * len(self._source))
-        if not self._compiled:
-            from statewright.workflow.states.templates.blocks import compile_placeholder
-
-            compiled = compile_placeholder(self._source, describes=False)
-            self._step = None if compiled.changes else compiled.step
-            self._compiled = True
-        return _evaluate(self._step, rendering, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,31 +54,32 @@ class Placeholder:
     """The line of the template on which it begins."""
     path: tuple[str | int | slice, ...] = ()
     filters: Filters = ()
+    may_be_difference: bool = False
+    """True for a path with a dash, which is evaluated as an expression if there is no such key."""
     step: Step | None = None
     """Evaluates an expression that is more than a path with filters."""
-    difference: Difference | None = None
-    """For a path with a dash: its meaning as an expression if there is no such key."""
     names: frozenset[str] = frozenset()
     """The names that it looks up in the scope."""
-    changes: bool = False
+    mutates: bool = False
     """True if the expression may modify a list or map."""
     problems: tuple[TemplateProblem, ...] = ()
     """Reasons why it cannot be rendered."""
 
     def evaluate(self, rendering: Rendering) -> Any:
         """Return its value; Missing if it has none. Raises ExpressionError, and what its filters raise."""
-        scope: Mapping[str, Any] = rendering.scope
-        value = scope.get(self.key, MISSING)
+        value = rendering.scope.get(self.key, MISSING)
         if value is not MISSING:
             return value
-        if self.path:
-            value = self._follow(scope.get(str(self.path[0]), MISSING), rendering)
-            if isinstance(value, Missing) and self.difference is not None:
-                return self.difference.evaluate(rendering, value)
-            for name, args in self.filters:
-                value = apply_filter(rendering, name, value, args, {})
-            return value
-        return _evaluate(self.step, rendering, Missing(self.key))
+        if not self.path:
+            return _evaluate(self.step, rendering, Missing(self.key))
+        value = self._follow(rendering.scope.get(str(self.path[0]), MISSING), rendering)
+        if isinstance(value, Missing) and self.may_be_difference:
+            # Charged each time, so the work does not depend on earlier renderings.
+            rendering.spend(COMPILE_COST * len(self.source))
+            return _evaluate(_compile_difference(self.source), rendering, value)
+        for name, args in self.filters:
+            value = apply_filter(rendering, name, value, args, {})
+        return value
 
     def _follow(self, value: Any, rendering: Rendering) -> Any:
         for step in self.path[1:]:
@@ -105,10 +87,19 @@ class Placeholder:
             if isinstance(step, slice) and isinstance(value, str | list):
                 value = get_slice(rendering, value, step.start, step.stop)
             elif isinstance(value, str) and isinstance(step, int):
+                # A slice is empty where an index would raise; `or None` is for the last character, at -1.
                 value = value[step : step + 1 or None] or MISSING
             else:
                 value = follow_path(value, (step,))
         return Missing(self.key) if value is MISSING else value
+
+
+@lru_cache(maxsize=256)
+def _compile_difference(source: str) -> Step | None:
+    from statewright.workflow.states.templates.blocks import compile_placeholder
+
+    compiled = compile_placeholder(source, with_suggestions=False)
+    return None if compiled.mutates else compiled.step
 
 
 def _evaluate(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
@@ -118,46 +109,48 @@ def _evaluate(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
         return Missing(error.missing.path)
 
 
-class Reading:
-    """The remaining budget for parsing the placeholders of one text, as each expression is compiled by itself."""
+class PlaceholderParser:
+    """Parses the placeholders of one text, within limits for all of its expressions together.
 
-    __slots__ = ("_characters", "_problems")
+    The text may come from outside, and each expression is compiled by itself.
+    """
 
-    def __init__(self) -> None:
-        self._characters = EXPRESSIONS_LIMIT
-        self._problems = PROBLEMS_LIMIT
+    def __init__(self, *, simple: bool = False) -> None:
+        """With `simple`, only paths with filters are supported."""
+        self._simple = simple
+        self._characters_left = EXPRESSIONS_LIMIT
+        self._problems_left = PROBLEMS_LIMIT
+        self._parsed: dict[str, Placeholder] = {}
 
-    def compile(self, source: str, key: str, line: int) -> Placeholder:
-        """Compile an expression."""
-        if not self.can_compile(source):
+    def parse(self, source: str, line: int = 1) -> Placeholder:
+        """Parse a placeholder with its braces. Repeated ones are parsed once, as long texts repeat them."""
+        if source not in self._parsed:
+            self._parsed[source] = self._parse(source, source[2:-2].strip(), line)
+        return self._parsed[source]
+
+    def _parse(self, source: str, key: str, line: int) -> Placeholder:
+        if len(key) > LENGTH_LIMIT or not key:
+            return Placeholder(source, key, line)
+        path, filters = _parse_path(key)
+        if path is not None and (self._simple or not _is_constant(path, filters)):
+            has_dash = not self._simple and any("-" in step for step in path if isinstance(step, str))
+            may_be_difference = has_dash and self._can_compile(source)
+            return Placeholder(source, key, line, path, filters, may_be_difference, names=frozenset((str(path[0]),)))
+        if self._simple:
+            return Placeholder(source, key, line)
+        if not self._can_compile(source):
             message = f"The expressions of this text have more than {EXPRESSIONS_LIMIT} characters together."
             return Placeholder(source, key, line, problems=(TemplateProblem(1, message, "Split the text."),))
         from statewright.workflow.states.templates.blocks import compile_placeholder
 
-        compiled = compile_placeholder(source, describes=self._problems > 0)
-        self._problems -= bool(compiled.problems)
+        compiled = compile_placeholder(source, with_suggestions=self._problems_left > 0)
+        self._problems_left -= bool(compiled.problems)
         return Placeholder(source, key, line, **compiled._asdict())
 
-    def can_compile(self, source: str) -> bool:
+    def _can_compile(self, source: str) -> bool:
         """Charge the characters of an expression. Return False if the text has too many of them."""
-        self._characters -= len(source)
-        return self._characters >= 0
-
-
-def read_placeholder(
-    source: str, *, line: int = 1, simple: bool = False, reading: Reading | None = None
-) -> Placeholder:
-    """Parse a placeholder with its braces. A `simple` one is restricted to a path with filters."""
-    reading = reading or Reading()
-    key = source[2:-2].strip()
-    if len(key) > LENGTH_LIMIT or not key:
-        return Placeholder(source, key, line)
-    path, filters = _read_path(key)
-    if path is not None and (simple or not _is_constant(path, filters)):
-        has_dash = not simple and any("-" in step for step in path if isinstance(step, str))
-        difference = Difference(source) if has_dash and reading.can_compile(source) else None
-        return Placeholder(source, key, line, path, filters, difference=difference, names=frozenset((str(path[0]),)))
-    return Placeholder(source, key, line) if simple else reading.compile(source, key, line)
+        self._characters_left -= len(source)
+        return self._characters_left >= 0
 
 
 def _is_constant(path: tuple[str | int | slice, ...], filters: Filters) -> bool:
@@ -165,30 +158,24 @@ def _is_constant(path: tuple[str | int | slice, ...], filters: Filters) -> bool:
     return path[0] in CONSTANTS and not (filters and filters[0][0] in DEFAULT_NAMES)
 
 
-def _read_path(key: str) -> tuple[tuple[str | int | slice, ...] | None, Filters]:
+def _parse_path(key: str) -> tuple[tuple[str | int | slice, ...] | None, Filters]:
     path = _PATH.match(key)
-    filters = _read_filters(key, path.end()) if path is not None else None
-    if path is None or filters is None or not _BEGINNING.match(key) or _OPERATOR.search(_TEXTS.sub("", path[0])):
+    filters = _parse_filters(key, path.end()) if path is not None else None
+    if path is None or filters is None or not _BEGINNING.match(key) or _OPERATOR.search(_STRINGS.sub("", path[0])):
         return None, ()
     return parse_path(path[0].strip()), filters
 
 
-def _read_filters(key: str, start: int) -> Filters | None:
+def _parse_filters(key: str, start: int) -> Filters | None:
     filters: list[tuple[str, tuple[Any, ...]]] = []
     while start < len(key):
         match = _FILTER.match(key, start)
-        args = _read_args(match[2]) if match else None
-        if match is None or args is None or match[1] not in FILTER_NAMES:
+        if match is None or match[1] not in FILTER_NAMES:
             return None
-        filters.append((match[1], args))
+        try:
+            args: list[Any] = read_literal(f"[{match[2][1:-1]}]") if match[2] else []
+        except InvalidLiteral:
+            return None
+        filters.append((match[1], tuple(args)))
         start = match.end()
     return tuple(filters)
-
-
-def _read_args(source: str | None) -> tuple[Any, ...] | None:
-    if source is None or not source[1:-1].strip():
-        return ()
-    try:
-        return tuple(read_literal(f"[{source[1:-1]}]"))
-    except InvalidLiteral:
-        return None

@@ -7,26 +7,19 @@ left unchanged and does not affect the others. A template with blocks is compile
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import WORK_LIMIT, Evaluation, WorkLimitExceeded
-from statewright.workflow.states.expressions.parsed_text import ParsedText
-from statewright.workflow.states.templates.placeholder import (
-    COMPILE_COST,
-    Placeholder,
-    Reading,
-    read_placeholder,
-)
-from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rendering, TemplateProblem
+from statewright.workflow.states.expressions.expression import ParsedText
+from statewright.workflow.states.templates.placeholder import COMPILE_COST, Placeholder, PlaceholderParser
+from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Compiled, Rendering, TemplateProblem
 from statewright.workflow.states.templates.values import NOTHING, Missing, UnresolvedName
-
-if TYPE_CHECKING:
-    from statewright.workflow.states.templates.blocks import CompiledBlocks
 
 T = TypeVar("T")
 Report = Callable[[str], object]
@@ -43,30 +36,18 @@ _BLOCK: Final = re.compile(r"\{%[-+]?\s*(?:if|for|set|with|filter|raw|macro|incl
 _COMMENT: Final = re.compile(r"\{#[-+]?\s")
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Template(ParsedText):
-    """A text with placeholders or blocks."""
+    """A text with placeholders or blocks; see `parse_template`."""
 
-    __slots__ = ("_blocks", "_parts", "simple")
     simple: bool
     """True if only paths with filters are supported, not blocks or expressions."""
-    _parts: tuple[str | Placeholder, ...]
-    _blocks: CompiledBlocks | None
+    _parts: tuple[str | Placeholder, ...] = field(compare=False)
+    """Empty for a template with blocks."""
+    _blocks: Compiled | None = field(compare=False)
 
-    def __init__(self, text: str, simple: bool = False) -> None:
-        if len(text) > SIZE_LIMIT:
-            raise ExpressionError(
-                f"A template has {len(text)} characters, and at most {SIZE_LIMIT} are allowed."
-                f" Put the text into a data source."
-            )
-        blocks = _compile_blocks(text) if not simple and _has_blocks(text) else None
-        object.__setattr__(self, "text", text)
-        object.__setattr__(self, "simple", simple)
-        object.__setattr__(self, "_blocks", blocks)
-        object.__setattr__(self, "_parts", (text,) if blocks else tuple(_split(text, simple=simple)))
-
-    @property
-    def _arguments(self) -> tuple[Any, ...]:
-        return self.text, self.simple
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(parse_template, simple=self.simple), (self.text,)  # closures cannot be pickled
 
     @property
     def names(self) -> frozenset[str]:
@@ -85,70 +66,67 @@ class Template(ParsedText):
         """Problems of placeholders, which are left unchanged: the first of them, if there are many."""
         problems = (
             problem._replace(line=part.line + problem.line - 1)
-            for part in self._different_placeholders()
+            for part in self._distinct_placeholders()
             for problem in part.problems[:1]
         )
         return tuple(islice(problems, PROBLEMS_LIMIT))
 
-    def render(self, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> str:
-        """Return the text with values in place of the placeholders.
-
-        A placeholder that has no value stays as it was written, and `report` is called with it. `work` is in units of
-        `Evaluation`. Raises ExpressionError, with the line, for what cannot be rendered, and WorkLimitExceeded for what
-        would take too much work or memory.
-        """
-        return self._render(Rendering(scope, work=work, copies=self.changes), report)
-
-    def _render(self, rendering: Rendering, report: Report | None) -> str:
-        blocks = self._blocks
-        with rendering.locating_errors():
-            if blocks is not None:
-                blocks.render(rendering)
-            else:
-                for part in self._parts:
-                    _write(part, rendering)
-        if report is not None:
-            for source in dict.fromkeys(rendering.unresolved):
-                report(source)
-        return rendering.finish()
-
-    def value(self, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> Any:
-        """Render the template, or return the value itself, uncopied, if the text is a single placeholder."""
-        return self.value_in(Rendering(scope, work=work, copies=self.changes), report)
-
-    def value_in(self, rendering: Rendering, report: Report | None) -> Any:
-        """Return the value, within a rendering of its own that pays for it."""
-        if len(self._parts) != 1 or not isinstance(self._parts[0], Placeholder):
-            return self._render(rendering, report)
-        placeholder = self._parts[0]
-        with rendering.locating_errors():
-            value = _value_of(placeholder, rendering)
-            if value is NOTHING:
-                return ""
-            if placeholder.filters or placeholder.step is not None:
-                with suppress(UnresolvedName):
-                    return rendering.result_of(value)
-            elif not isinstance(value, Missing):
-                return value
-        if report is not None:
-            report(self.text)
-        return self.text
+    @property
+    def mutates(self) -> bool:
+        """True if it may modify lists or maps, and so needs copies of them."""
+        if self._blocks is not None:
+            return self._blocks.mutates
+        return any(part.mutates for part in self._placeholders())
 
     @property
     def compiled_length(self) -> int:
         """The number of characters that Jinja has to parse."""
         if self._blocks is not None:
             return len(self.text)
-        return sum(len(part.source) for part in self._different_placeholders() if not part.path)
+        return sum(len(part.source) for part in self._distinct_placeholders() if not part.path)
 
-    @property
-    def changes(self) -> bool:
-        """True if it may modify lists or maps, and so needs copies of them."""
-        if self._blocks is not None:
-            return self._blocks.changes
-        return any(part.changes for part in self._placeholders())
+    def render(self, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> str:
+        """Return the text with values in place of the placeholders.
 
-    def _different_placeholders(self) -> Iterable[Placeholder]:
+        A placeholder that has no value stays as it was written, and `report` is called with it. `work` is in units of
+        `Evaluation`. Raises ExpressionError, with the line, for a failed operation, and WorkLimitExceeded for one that
+        would take too much work or memory.
+        """
+        return self._render(Rendering(scope, work=work, copies=self.mutates), report)
+
+    def evaluate(self, rendering: Rendering, report: Report | None) -> Any:
+        """Render like `render`, but return the value itself, uncopied, if the text is a single placeholder."""
+        if len(self._parts) != 1 or not isinstance(self._parts[0], Placeholder):
+            return self._render(rendering, report)
+        placeholder = self._parts[0]
+        with rendering.locating_errors():
+            value = _evaluate(placeholder, rendering)
+            if value is NOTHING:
+                return ""
+            if placeholder.filters or placeholder.step is not None:
+                with suppress(UnresolvedName):
+                    return rendering.to_json(value)
+            elif not isinstance(value, Missing):
+                return value
+        if report is not None:
+            report(self.text)
+        return self.text
+
+    def _render(self, rendering: Rendering, report: Report | None) -> str:
+        with rendering.locating_errors():
+            if self._blocks is not None and self._blocks.step is not None:
+                self._blocks.step(rendering)
+            for part in self._parts:
+                if isinstance(part, str):
+                    rendering.write(part)
+                else:
+                    rendering.write_value(_evaluate(part, rendering), part.source)
+        if report is not None:
+            for source in dict.fromkeys(rendering.unresolved):
+                report(source)
+        return rendering.finish()
+
+    def _distinct_placeholders(self) -> Iterable[Placeholder]:
         return {part.source: part for part in self._placeholders()}.values()
 
     def _placeholders(self) -> list[Placeholder]:
@@ -160,48 +138,52 @@ def parse_template(text: str, *, simple: bool = False) -> Template:
 
     Pass `simple=True` for untrusted text: it may refer to values, and nothing else.
     """
-    return Template(text, simple)
+    if len(text) > SIZE_LIMIT:
+        raise ExpressionError(
+            f"A template has {len(text)} characters, and at most {SIZE_LIMIT} are allowed."
+            f" Put the text into a data source."
+        )
+    if simple or not _has_blocks(text):
+        return Template(text, simple, tuple(_split(text, PlaceholderParser(simple=simple))), None)
+    # Few workflows have blocks; the others must not wait for the import of Jinja.
+    from statewright.workflow.states.templates.blocks import compile_blocks
+
+    return Template(text, simple, (), compile_blocks(text))
 
 
-@lru_cache(maxsize=256)
-def _cached_template(text: str) -> Template:
-    return Template(text)
+_cached_template: Final = lru_cache(maxsize=256)(parse_template)
 
 
 def render_values(value: Any, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> Any:
-    """Return a value with each text in it rendered, in maps and lists of any depth. Keys of maps stay as they are.
+    """Return a value with each string in it rendered, in maps and lists of any depth. Keys of maps stay as they are.
 
-    For values written by authors. A text that is a single placeholder becomes the value itself. All texts share the
+    For values written by authors. A string that is a single placeholder becomes the value itself. All strings share the
     work limit, which includes parsing. Raises ExpressionError.
     """
-    return _ValueRenderer(scope, report, work).render(value, 0)
+    return _render_value(value, Evaluation(scope, work=work), report, 0)
 
 
-class _ValueRenderer:
-    def __init__(self, scope: Mapping[str, Any], report: Report | None, work: int) -> None:
-        self._budget = Evaluation(scope, work=work)
-        self._report = report
-
-    def render(self, value: Any, depth: int) -> Any:
-        if isinstance(value, str):
-            return self._render_text(value) if "{" in value else value
-        if not isinstance(value, Mapping | list | tuple):
-            return value
-        if depth >= DEPTH_LIMIT:
-            raise ExpressionError(f"The value has more than {DEPTH_LIMIT} maps and lists inside each other.")
-        if isinstance(value, Mapping):
-            return {key: self.render(item, depth + 1) for key, item in cast("Mapping[Any, Any]", value).items()}
-        return [self.render(item, depth + 1) for item in cast("list[Any]", value)]
-
-    def _render_text(self, text: str) -> Any:
-        budget = self._budget
-        budget.spend(READ_COST * len(text))
-        template = _cached_template(text)
-        budget.spend(COMPILE_COST * template.compiled_length)
-        rendering = Rendering(budget.scope, work=budget.work_left, copies=template.changes)
-        value = template.value_in(rendering, self._report)
-        budget.work_left = rendering.work_left
+def _render_value(value: Any, budget: Evaluation, report: Report | None, depth: int) -> Any:
+    if isinstance(value, str):
+        return _render_text(value, budget, report) if "{" in value else value
+    if not isinstance(value, Mapping | list | tuple):
         return value
+    if depth >= DEPTH_LIMIT:
+        raise ExpressionError(f"The value has more than {DEPTH_LIMIT} nested maps and lists. Nest it less deeply.")
+    if isinstance(value, Mapping):
+        items = cast("Mapping[Any, Any]", value).items()
+        return {key: _render_value(item, budget, report, depth + 1) for key, item in items}
+    return [_render_value(item, budget, report, depth + 1) for item in cast("list[Any]", value)]
+
+
+def _render_text(text: str, budget: Evaluation, report: Report | None) -> Any:
+    budget.spend(READ_COST * len(text))
+    template = _cached_template(text)
+    budget.spend(COMPILE_COST * template.compiled_length)
+    rendering = Rendering(budget.scope, work=budget.work_left, copies=template.mutates)
+    value = template.evaluate(rendering, report)
+    budget.work_left = rendering.work_left
+    return value
 
 
 async def render_off_loop(render: Callable[[int], T]) -> T:
@@ -217,17 +199,10 @@ async def render_off_loop(render: Callable[[int], T]) -> T:
         return await cast("Awaitable[T]", call_in_thread(render, WORK_LIMIT))
 
 
-def _value_of(part: Placeholder, rendering: Rendering) -> Any:
-    rendering.line = part.line
+def _evaluate(placeholder: Placeholder, rendering: Rendering) -> Any:
+    rendering.line = placeholder.line
     rendering.step()
-    return part.evaluate(rendering)
-
-
-def _write(part: str | Placeholder, rendering: Rendering) -> None:
-    if isinstance(part, str):
-        rendering.write(part)
-        return
-    rendering.write_value(_value_of(part, rendering), part.source)
+    return placeholder.evaluate(rendering)
 
 
 def _has_blocks(text: str) -> bool:
@@ -236,28 +211,19 @@ def _has_blocks(text: str) -> bool:
     return _BLOCK.search(text) is not None or (comment is not None and "#}" in text[comment.end() :])
 
 
-def _compile_blocks(text: str) -> CompiledBlocks:
-    # Few workflows have blocks; the others must not wait for the import of Jinja.
-    from statewright.workflow.states.templates.blocks import compile_blocks
-
-    return compile_blocks(text)
-
-
-def _split(text: str, *, simple: bool) -> list[str | Placeholder]:
-    parts: list[str | Placeholder] = []
-    # A long text repeats its placeholders: each is parsed once.
-    read: dict[str, Placeholder] = {}
-    reading = Reading()
-    done = at = 0
+def _split(text: str, parser: PlaceholderParser) -> Iterator[str | Placeholder]:
+    """Yield plain text and placeholders in order."""
+    end = 0
     line = 1
-    while (opened := text.find("{{", at)) >= 0 and (closed := text.find("}}", opened + 2)) >= 0:
+    while (opened := text.find("{{", end)) >= 0 and (closed := text.find("}}", opened + 2)) >= 0:
         # The innermost braces delimit: `{{{a}}` is a brace before `{{a}}`.
         start = text.rfind("{{", opened, closed)
         source = text[start : closed + 2]
-        line += text.count("\n", done, start)
-        if source not in read:
-            read[source] = read_placeholder(source, line=line, simple=simple, reading=reading)
-        parts += [text[done:start], read[source]]
+        line += text.count("\n", end, start)
+        if start > end:
+            yield text[end:start]
+        yield parser.parse(source, line)
         line += source.count("\n")
-        done = at = closed + 2
-    return [part for part in (*parts, text[done:]) if part != ""]
+        end = closed + 2
+    if end < len(text):
+        yield text[end:]

@@ -1,4 +1,4 @@
-"""The filters of texts. They accept any value, as the text that a template writes for it.
+"""The filters of text. They accept any value, as the text that a template writes for it.
 
 Each takes the rendering, the filtered value and the arguments, by the names of Jinja.
 """
@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.evaluation import checked_operand
-from statewright.workflow.states.expressions.methods import METHODS, count_line_ends, count_spaces, items_of_map
+from statewright.workflow.states.expressions.evaluation import check_operand
+from statewright.workflow.states.expressions.functions import METHODS, count_line_ends, count_spaces, map_items
 from statewright.workflow.states.expressions.operators import describe_kind
 from statewright.workflow.states.templates.rendering import Rendering
 
@@ -20,41 +20,43 @@ Filter = Callable[..., Any]
 _FORMAT: Final = re.compile(r"%(?:%|[-+ 0#]?\d{0,2}(?:\.\d{1,2})?[sdifeEgGxXo])")
 """The conversions of `format`: widths and precisions of two digits at most."""
 _NUMBER_SIZE: Final = 450
-"""Characters of a number that `format` writes, at most."""
+"""Maximum characters of a number that `format` writes."""
 _WORD: Final = re.compile(r"\w+")
 _TITLE_WORD: Final = re.compile(r"[^-\s({\[<]+")
 _WRAP_STEPS: Final = 20
-"""Steps for each line that `wordwrap` reads; a word takes `_WORD_STEPS`."""
+"""Steps for each line that `wordwrap` reads."""
 _WORD_STEPS: Final = 5
-_ESCAPES: Final = (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&#34;"), ("'", "&#39;"))
+"""Steps for each word of such a line."""
+_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"})
 _ESCAPE_SIZE: Final = 5
+"""Maximum characters that escaping adds for one."""
 
 
-def text_filter(function: Callable[[str], str]) -> Filter:
-    """Return a filter on the text of a value, in proportion to its length."""
+def _text_filter(function: Callable[[str], str]) -> Filter:
+    """Return a filter whose work is proportional to the length of the text."""
 
     def call(rendering: Rendering, value: Any) -> str:
-        return function(rendering.text_of(value))
+        return function(rendering.to_text(value))
 
     return call
 
 
-def replace(rendering: Rendering, value: Any, old: Any, new: Any, count: int | None = None) -> str:
-    text, old, new = (rendering.text_of(part) for part in (value, old, new))
-    return cast("str", METHODS[str]["replace"](rendering, text, old, new, -1 if count is None else count))
+def _replace(rendering: Rendering, value: Any, old: Any, new: Any, count: int | None = None) -> str:
+    text, old, new = (rendering.to_text(part) for part in (value, old, new))
+    return METHODS[str]["replace"](rendering, text, old, new, -1 if count is None else count)
 
 
-def trim(rendering: Rendering, value: Any, chars: str | None = None) -> str:
-    return cast("str", METHODS[str]["strip"](rendering, rendering.text_of(value), chars))
+def _trim(rendering: Rendering, value: Any, chars: str | None = None) -> str:
+    return METHODS[str]["strip"](rendering, rendering.to_text(value), chars)
 
 
-def center(rendering: Rendering, value: Any, width: int = 80) -> str:
-    return cast("str", METHODS[str]["center"](rendering, rendering.text_of(value), width))
+def _center(rendering: Rendering, value: Any, width: int = 80) -> str:
+    return METHODS[str]["center"](rendering, rendering.to_text(value), width)
 
 
-def indent(rendering: Rendering, value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
+def _indent(rendering: Rendering, value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     """Indent all lines but the first. Every kind of line end becomes a newline, as in Jinja."""
-    text = rendering.text_of(value)
+    text = rendering.to_text(value)
     size = len(width) if isinstance(width, str) else max(width, 0)
     rendering.reserve(len(text) + (count_line_ends(text) + 1) * size)
     margin = width if isinstance(width, str) else " " * size
@@ -63,18 +65,18 @@ def indent(rendering: Rendering, value: Any, width: int | str = 4, first: bool =
     return "\n".join([margin + head if first else head, *indented])
 
 
-def title(rendering: Rendering, value: Any) -> str:
-    """Capitalise words as Jinja does: what follows a blank, a dash or an opening bracket begins one."""
+def _title(rendering: Rendering, value: Any) -> str:
+    """Capitalize words as Jinja does: a word begins after a blank, a dash or an opening bracket."""
 
     def capitalize(match: re.Match[str]) -> str:
         rendering.step()
         word = match[0]
         return word[0].upper() + word[1:].lower()
 
-    return _TITLE_WORD.sub(capitalize, rendering.text_of(value))
+    return _TITLE_WORD.sub(capitalize, rendering.to_text(value))
 
 
-def truncate(
+def _truncate(
     rendering: Rendering,
     value: Any,
     length: int = 255,
@@ -82,7 +84,7 @@ def truncate(
     end: str = "...",
     leeway: int | None = None,
 ) -> str:
-    text = rendering.text_of(value)
+    text = rendering.to_text(value)
     if length < len(end):
         raise ExpressionError(f"truncate needs a length of at least {len(end)}, the length of its end")
     if len(text) <= length + (5 if leeway is None else leeway):
@@ -92,7 +94,7 @@ def truncate(
     return (cut if killwords else cut.rsplit(" ", 1)[0]) + end
 
 
-def word_wrap(
+def _word_wrap(
     rendering: Rendering,
     value: Any,
     width: int = 79,
@@ -102,7 +104,7 @@ def word_wrap(
 ) -> str:
     import textwrap
 
-    text = rendering.text_of(value)
+    text = rendering.to_text(value)
     if width < 1:
         raise ExpressionError("wordwrap needs a width of at least 1")
     lines = METHODS[str]["splitlines"](rendering, text)
@@ -122,27 +124,27 @@ def word_wrap(
     return wrapstring.join(wrapstring.join(wrapper.wrap(line)) for line in lines)
 
 
-def word_count(rendering: Rendering, value: Any) -> int:
+def _word_count(rendering: Rendering, value: Any) -> int:
     count = 0
-    for _ in _WORD.finditer(rendering.text_of(value)):
+    for _ in _WORD.finditer(rendering.to_text(value)):
         rendering.step()
         count += 1
     return count
 
 
-def format_text(rendering: Rendering, value: Any, *args: Any) -> str:
-    """Fill in conversions. What `%s` writes is the text that a template writes; other conversions take numbers."""
+def _format_text(rendering: Rendering, value: Any, *args: Any) -> str:
+    """Fill in conversions. `%s` writes a value as a template does; other conversions take numbers."""
     if not isinstance(value, str):
-        raise ExpressionError(f"format needs a text, not {describe_kind(value)}")
+        raise ExpressionError(f"format needs a string, not {describe_kind(value)}")
     rendering.spend(len(value))
     rendering.spend_steps(value.count("%"))
     if "%" in _FORMAT.sub("", value):
-        raise ExpressionError("format needs a text with conversions such as %s, %d and %.2f, and no others")
+        raise ExpressionError("format needs a string with conversions such as %s, %d and %.2f, and no others")
     conversions = [conversion[-1] for conversion in _FORMAT.findall(value) if conversion != "%%"]
     if len(conversions) != len(args):
         raise ExpressionError(f"format has {len(conversions)} conversions, and {len(args)} arguments")
     values = [
-        rendering.text_of(arg) if kind == "s" else checked_operand(arg)
+        rendering.to_text(arg) if kind == "s" else check_operand(arg)
         for kind, arg in zip(conversions, args, strict=True)
     ]
     sizes = (max(len(arg), 99) if isinstance(arg, str) else _NUMBER_SIZE for arg in values)
@@ -150,37 +152,54 @@ def format_text(rendering: Rendering, value: Any, *args: Any) -> str:
     return value % tuple(values)
 
 
-def escape(rendering: Rendering, value: Any) -> str:
-    text = rendering.text_of(value)
-    rendering.reserve(len(text) + _ESCAPE_SIZE * sum(text.count(character) for character, _ in _ESCAPES))
-    for character, replacement in _ESCAPES:
-        text = text.replace(character, replacement)
-    return text
+def _escape(rendering: Rendering, value: Any) -> str:
+    text = rendering.to_text(value)
+    rendering.reserve(len(text) + _ESCAPE_SIZE * sum(map(text.count, "&<>\"'")))
+    return text.translate(_ESCAPES)
 
 
-def url_encode(rendering: Rendering, value: Any) -> str:
-    """Encode a text for a URL; a map or a list of pairs becomes a query."""
+def _url_encode(rendering: Rendering, value: Any) -> str:
+    """Percent-encode a text for a URL; a map or a list of pairs becomes a query."""
     if isinstance(value, dict):
-        return _query(rendering, items_of_map(rendering, cast("dict[str, Any]", value)))
+        return _encode_query(rendering, map_items(rendering, cast("dict[str, Any]", value)))
     if isinstance(value, list):
-        return _query(rendering, cast("list[Any]", value))
-    return _quoted(rendering, value, quote)
+        return _encode_query(rendering, cast("list[Any]", value))
+    return _quote(rendering, value, quote)
 
 
-def _query(rendering: Rendering, pairs: list[Any]) -> str:
+def _encode_query(rendering: Rendering, pairs: list[Any]) -> str:
     parts: list[str] = []
     for pair in pairs:
         rendering.step()
         if not isinstance(pair, list) or len(cast("list[Any]", pair)) != 2:
-            raise ExpressionError("urlencode needs a text, a map or a list of pairs")
+            raise ExpressionError("urlencode needs a string, a map or a list of pairs")
         key, value = cast("list[Any]", pair)
-        parts.append(f"{_quoted(rendering, key, quote_plus)}={_quoted(rendering, value, quote_plus)}")
+        parts.append(f"{_quote(rendering, key, quote_plus)}={_quote(rendering, value, quote_plus)}")
     text = "&".join(parts)
     rendering.reserve(len(text))
     return text
 
 
-def _quoted(rendering: Rendering, value: Any, function: Callable[[bytes], str]) -> str:
-    data = rendering.text_of(value).encode()
+def _quote(rendering: Rendering, value: Any, function: Callable[[bytes], str]) -> str:
+    data = rendering.to_text(value).encode()
     rendering.reserve(3 * len(data))
     return function(data)
+
+
+TEXT_FILTERS: Final[dict[str, Filter]] = {
+    "capitalize": _text_filter(str.capitalize),
+    "center": _center,
+    **dict.fromkeys(("e", "escape"), _escape),
+    "format": _format_text,
+    "indent": _indent,
+    "lower": _text_filter(str.lower),
+    "replace": _replace,
+    "string": _text_filter(str),
+    "title": _title,
+    "trim": _trim,
+    "truncate": _truncate,
+    "upper": _text_filter(str.upper),
+    "urlencode": _url_encode,
+    "wordcount": _word_count,
+    "wordwrap": _word_wrap,
+}

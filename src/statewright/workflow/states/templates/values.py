@@ -1,7 +1,7 @@
 """The values inside a rendering: plain JSON values, and a few that exist only there.
 
-Templates never read attributes of Python objects: a dot reads a key of a map, or one of the attributes that the
-classes below define.
+Templates never read attributes of Python objects: a dot reads a key of a map, or one of the attributes that the classes
+below define.
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ import json
 from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions.literal import key_text
+from statewright.workflow.states.expressions.literal import key_to_string
 
 SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 """The types of values that contain no others."""
-_LOOP_NAMES: Final = frozenset(
-    ("index", "index0", "revindex", "revindex0", "first", "last", "length", "depth", "depth0", "previtem", "nextitem")
-)
 
 
 class Missing:
-    """The value of an undefined name or path. It is false, and everything below it is missing too."""
+    """The value of an undefined name or path. It is false, and every part of it is missing too."""
 
     __slots__ = ("path",)
 
@@ -33,7 +30,7 @@ class Missing:
 
 
 NOTHING: Final = Missing("an inline if without else")
-"""The value of `'a' if false`. It is missing, and is written as an empty text."""
+"""The value of `'a' if false`. It is missing, and is written as an empty string."""
 
 
 class UnresolvedName(ExpressionError):
@@ -71,14 +68,12 @@ class Loop:
 
     def get(self, name: str, missing: Missing) -> Any:
         """Return an attribute of the loop."""
-        if name not in _LOOP_NAMES:
-            return missing
         index0, length = self.index0, len(self.items)
         if name == "previtem":
             return self.items[index0 - 1] if index0 > 0 else missing
         if name == "nextitem":
             return self.items[index0 + 1] if index0 + 1 < length else missing
-        counts: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             "index": index0 + 1,
             "index0": index0,
             "revindex": length - index0,
@@ -89,10 +84,10 @@ class Loop:
             "depth": 1,  # Jinja counts the calls of recursive loops here, not the loops around
             "depth0": 0,
         }
-        return counts[name]
+        return attributes.get(name, missing)
 
     def cycle(self, *values: Any) -> Any:
-        """Return one of the values, the next one in each turn."""
+        """Return one of the values, the next one in each iteration."""
         if not values:
             raise ExpressionError("loop.cycle() needs at least one value")
         return values[self.index0 % len(values)]
@@ -104,7 +99,7 @@ class Loop:
 
 
 class Group(list[Any]):
-    """A pair that the filter `groupby` makes: a value, and the items that have it. Also `.grouper` and `.list`."""
+    """A pair from the filter `groupby`: a value, and the items that have it. Also `.grouper` and `.list`."""
 
 
 def get_attribute(value: Any, name: str, missing: Missing) -> Any:
@@ -125,7 +120,7 @@ def get_attribute(value: Any, name: str, missing: Missing) -> Any:
 
 
 def get_subscript(value: Any, key: Any, missing: Missing) -> Any:
-    """Evaluate `value[key]`: a key of a map, an item of a list, or a character of a text."""
+    """Evaluate `value[key]`: a key of a map, an item of a list, or a character of a string."""
     if isinstance(value, Missing):
         return value
     try:
@@ -136,16 +131,16 @@ def get_subscript(value: Any, key: Any, missing: Missing) -> Any:
     return get_attribute(value, key, missing) if isinstance(key, str) else missing
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON knows it: groups become lists, keys of maps become texts.
+def to_json(value: Any) -> Any:
+    """Return a value as plain JSON: groups become lists, keys of maps become strings.
 
-    The caller has paid for a pass over all of it. Raises ExpressionError if it holds what exists only in a rendering.
+    The caller has paid for a pass over all of it. Raises ExpressionError for a value that exists only in a rendering.
     """
     if isinstance(value, dict):
         items = cast("dict[Any, Any]", value).items()
-        return {key_text(key): item if type(item) in SCALARS else plain(item) for key, item in items}
+        return {key_to_string(key): item if type(item) in SCALARS else to_json(item) for key, item in items}
     if isinstance(value, list):
-        return [item if type(item) in SCALARS else plain(item) for item in cast("list[Any]", value)]
+        return [item if type(item) in SCALARS else to_json(item) for item in cast("list[Any]", value)]
     _refuse_internal(value)
     return value
 
@@ -158,7 +153,7 @@ def _refuse_internal(value: object) -> None:
 
 
 def for_json(value: object) -> str:
-    """Return what JSON does not know as a text, for its encoders. Raises ExpressionError for values of a rendering."""
+    """Return a value that is not JSON as a string, for encoders. Raises ExpressionError for values of a rendering."""
     _refuse_internal(value)
     return str(value)
 
@@ -167,8 +162,8 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=for_json)
 
 
 def to_text(value: Any) -> str:
-    """Return a value as text for the output: texts unchanged, everything else as JSON.
+    """Return a value as text for the output: strings unchanged, everything else as JSON.
 
-    Raises ExpressionError, ValueError or RecursionError for a value that cannot be written.
+    Raises ExpressionError, ValueError or RecursionError for a value without a text.
     """
     return value if isinstance(value, str) else _ENCODER.encode(value)

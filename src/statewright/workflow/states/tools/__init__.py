@@ -1,30 +1,34 @@
 """Tools of workflows: Python functions and built-in tools by name, with their credentials.
 
-Models and answers of services are untrusted: a tool reaches no further than its project allows.
+Arguments from models and responses of services are untrusted, so a tool reaches no further than its project allows.
 """
 
-from statewright.http import Url
 from statewright.redaction import is_secret_name
+from statewright.workflow.states.tools.builtin import ToolSettings
 from statewright.workflow.states.tools.guard import Guard, check_host, read_url
 from statewright.workflow.states.tools.integrations import (
-    FROM_ENVIRONMENT,
     Integrations,
+    base_url,
+    check_origin,
     integration_stanza,
+    read_variable,
+    toml_key,
 )
 from statewright.workflow.states.tools.registry import ToolRegistry, check_reference, tool_stanza
-from statewright.workflow.states.tools.settings import ToolSettings
 
 __all__ = [
-    "FROM_ENVIRONMENT",
     "Guard",
     "Integrations",
     "ToolRegistry",
     "ToolSettings",
-    "Url",
+    "base_url",
     "check_host",
+    "check_origin",
     "check_reference",
     "integration_stanza",
     "is_secret_name",
     "read_url",
+    "read_variable",
+    "toml_key",
     "tool_stanza",
 ]

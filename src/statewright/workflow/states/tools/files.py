@@ -1,56 +1,56 @@
-"""The built-in file tools, for text files in one folder."""
+"""The built-in file tools, for text files in one folder. Their docstrings describe them to models."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Final
 
 from statewright.errors import ToolError
 from statewright.workflow.states.tools.root import Root
-from statewright.workflow.states.tools.settings import ToolSettings
 
-LISTED: Final = 5_000
+LIST_LIMIT: Final = 5_000
 """Maximum files in a list."""
-FOUND: Final = 200
+MATCH_LIMIT: Final = 200
 """Maximum lines that a search returns."""
-SEARCHED: Final = 20_000
+SEARCH_LIMIT: Final = 20_000
 """Maximum files that a search opens."""
-_LINE: Final = 300
+_LINE_LIMIT: Final = 300
 """Maximum characters of a line in a search result."""
 
 
 class Files:
     """The files of one folder."""
 
-    def __init__(self, settings: ToolSettings) -> None:
-        assert settings.root is not None
-        self._root = Root(settings.root)
-        self._limit = settings.file_limit
+    def __init__(self, root: Path, *, limit: int) -> None:
+        """With `limit`, the maximum bytes of a file."""
+        self._root = Root(root)
+        self._limit = limit
 
     def read_file(self, path: str) -> str:
         """Read a text file.
 
         Args:
-            path: The file, seen from the folder of the tools.
+            path: The file, relative to the folder of the tools.
         """
         return self._text(path)
 
     def write_file(self, path: str, content: str) -> str:
-        """Write a text file; what it held before is lost.
+        """Write a text file, replacing its previous content.
 
         Args:
-            path: The file, seen from the folder of the tools. Folders above it are made.
-            content: All that it is to hold.
+            path: The file, relative to the folder of the tools. Its parent folders are created.
+            content: The whole content of the file.
         """
         return self._write(path, content)
 
     def edit_file(self, path: str, old: str, new: str) -> str:
-        """Replace a piece of a text file by another one.
+        """Replace a passage of a text file.
 
         Args:
-            path: The file, seen from the folder of the tools.
-            old: The piece as it stands there, in one place only.
-            new: What is to stand there.
+            path: The file, relative to the folder of the tools.
+            old: The passage, exactly as in the file, where it must occur once.
+            new: The text to put in its place.
         """
         text = self._text(path)
         count = text.count(old) if old else 0
@@ -62,37 +62,37 @@ class Files:
         return self._write(path, text.replace(old, new))
 
     def list_files(self, path: str = ".", pattern: str = "**") -> list[str]:
-        """List the files of a folder and of all folders in it.
+        """List the files in a folder and its subfolders.
 
         Args:
-            path: The folder, seen from the folder of the tools.
-            pattern: Which files, such as *.py or src/**/*.md; ** stands for folders of any depth.
+            path: The folder, relative to the folder of the tools.
+            pattern: A pattern of paths, such as *.py or src/**/*.md; ** matches folders of any depth.
         """
         files: list[str] = []
         for file in self._root.walk(path):
             if matches(file, pattern):
                 files.append(file)
-            if len(files) > LISTED:
-                raise ToolError(f"There are more than {LISTED} files. Name a folder or a pattern.")
+            if len(files) > LIST_LIMIT:
+                raise ToolError(f"There are more than {LIST_LIMIT} files. Name a folder or a pattern.")
         return files
 
     def search_files(self, text: str, path: str = ".", pattern: str = "**") -> list[dict[str, Any]]:
-        """Find the lines of files that hold a text, as it is written; it is not a regular expression.
+        """Find the lines of files that contain a literal text, which is not a regular expression.
 
         Args:
-            text: What to look for.
-            path: The folder, seen from the folder of the tools.
-            pattern: Which files, such as *.py or src/**/*.md.
+            text: The text to find.
+            path: The folder, relative to the folder of the tools.
+            pattern: A pattern of paths, such as *.py or src/**/*.md.
         """
         if not text:
-            raise ToolError("There is nothing to search for. Give a text.")
+            raise ToolError("There is nothing to search for. Pass a text.")
         lines: list[dict[str, Any]] = []
         opened = 0
         for file in self._root.walk(path):
-            if matches(file, pattern) and len(lines) < FOUND and opened < SEARCHED:
+            if matches(file, pattern) and len(lines) < MATCH_LIMIT and opened < SEARCH_LIMIT:
                 opened += 1
                 lines.extend(self._lines_with(text, file))
-        return lines[:FOUND]
+        return lines[:MATCH_LIMIT]
 
     def _lines_with(self, text: str, file: str) -> list[dict[str, Any]]:
         try:
@@ -100,7 +100,7 @@ class Files:
         except ToolError:  # not text, or too long
             return []
         return [
-            {"path": file, "line": number, "text": line.strip()[:_LINE]}
+            {"path": file, "line": number, "text": line.strip()[:_LINE_LIMIT]}
             for number, line in enumerate(lines, 1)
             if text in line
         ]
@@ -109,7 +109,7 @@ class Files:
         with self._root.open_to_read(path) as file:
             content = file.read(self._limit + 1)
         if len(content) > self._limit:
-            raise ToolError(f"{path[:200]!r} has more than {self._limit} bytes, which is too much for a tool.")
+            raise ToolError(f"{path[:200]!r} has more than {self._limit} bytes, the limit of the file tools.")
         try:
             text = content.decode()
         except UnicodeDecodeError:
@@ -121,10 +121,10 @@ class Files:
     def _write(self, path: str, content: str) -> str:
         data = content.encode(errors="replace")
         if len(data) > self._limit:
-            raise ToolError(f"{len(data)} bytes are too much for {path[:200]!r}: at most {self._limit} are written.")
+            raise ToolError(f"{len(data)} bytes are too much for {path[:200]!r}: at most {self._limit} can be written.")
         with self._root.open_to_write(path) as file:
             file.write(data)
-        return f"{path} has {len(data)} bytes now."
+        return f"{path} now has {len(data)} bytes."
 
 
 def matches(file: str, pattern: str) -> bool:
@@ -132,15 +132,18 @@ def matches(file: str, pattern: str) -> bool:
     steps = pattern.removeprefix("./").split("/")
     if len(steps) == 1 and steps[0] != "**":
         steps = ["**", *steps]
-    return _fits(file.split("/"), steps)
+    return _matches_steps(file.split("/"), steps)
 
 
-def _fits(parts: list[str], steps: list[str]) -> bool:
-    """Match parts against a pattern, tracking all counts of consumed parts at once, so without backtracking."""
-    taken = {0}
+def _matches_steps(parts: list[str], steps: list[str]) -> bool:
+    """Match the parts of a path against the steps of a pattern.
+
+    All possible numbers of consumed parts are tracked at once, so nothing is tried twice, as with backtracking.
+    """
+    consumed = {0}
     for step in steps:
         if step == "**":
-            taken = set(range(min(taken), len(parts) + 1)) if taken else taken
+            consumed = set(range(min(consumed), len(parts) + 1)) if consumed else consumed
         else:
-            taken = {count + 1 for count in taken if count < len(parts) and fnmatchcase(parts[count], step)}
-    return len(parts) in taken
+            consumed = {count + 1 for count in consumed if count < len(parts) and fnmatchcase(parts[count], step)}
+    return len(parts) in consumed

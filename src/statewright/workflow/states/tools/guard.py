@@ -3,9 +3,10 @@
 An entry is a host (`api.example.com`), all hosts below one (`*.example.com`), every host (`*`), or an address; with
 `:8080` that port, with `:*` every port, else 80 and 443.
 
-A name is resolved once, all of its addresses are checked, and the connection uses the checked addresses, so DNS
-rebinding has no effect. Addresses that are not public need an entry with the exact host, and those of metadata services
-one with the exact address.
+Checking the name alone would not protect a private network, as any name may resolve to a private address, and to
+another one a moment later. So a name is resolved once, all of its addresses are checked, and the connection uses these
+addresses. Addresses that are not public need an entry with the exact host, and those of metadata services one with the
+exact address.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def read_url(text: str, *, base: str = "") -> Url:
     path = parts.path if parts.path.startswith("/") else f"/{parts.path}"
     target = f"{path}?{parts.query}" if parts.query else path
     if not target.isascii():
-        raise ToolError(f"The URL for {host!r} contains characters outside of ASCII. Percent-encode them, as %C3%A9.")
+        raise ToolError(f"The URL for {host!r} contains characters outside ASCII. Percent-encode them, as %C3%A9.")
     return Url(parts.scheme, host, PORTS[parts.scheme] if port is None else port, target)
 
 
@@ -56,11 +57,12 @@ class Entry:
 
     def matches(self, url: Url) -> bool:
         is_below = self.host.startswith("*.") and url.host.endswith(self.host[1:])
-        named = self.host in ("*", url.host) or is_below
-        return named and (self.port in ("*", str(url.port)) or (not self.port and url.port in PORTS.values()))
+        matches_host = self.host in ("*", url.host) or is_below
+        return matches_host and (self.port in ("*", str(url.port)) or (not self.port and url.port in PORTS.values()))
 
     @property
-    def is_spelled_out(self) -> bool:
+    def is_exact(self) -> bool:
+        """True without a wildcard in the host."""
         return "*" not in self.host
 
 
@@ -80,42 +82,34 @@ class Guard:
         """Return whether a host and port are on the list. Its addresses are not checked."""
         return any(entry.matches(url) for entry in self._entries)
 
-    def spells_out(self, url: Url) -> bool:
+    def names_exactly(self, url: Url) -> bool:
         """Return whether an entry without a wildcard allows the host."""
-        return any(entry.is_spelled_out for entry in self._entries if entry.matches(url))
+        return any(entry.is_exact for entry in self._entries if entry.matches(url))
 
     def addresses(self, url: Url) -> list[str]:
         """Return the checked addresses of a URL. Blocks for DNS.
 
         Raises ToolError for a host that is not allowed, and ConnectionError for one that cannot be resolved.
         """
-        entries = [entry for entry in self._entries if entry.matches(url)]
-        if not entries:
+        if not self.allows(url):
             raise ToolError(
                 f"The host {url.host!r} (port {url.port}) is not allowed. To allow it, add it to allow_hosts under "
                 f"[tools] in statewright.toml."
             )
-        is_spelled_out = any(entry.is_spelled_out for entry in entries)
         try:
             addresses = look_up(url.host, url.port)
         except (OSError, UnicodeError) as error:
             raise ConnectionError(f"The host {url.host!r} was not found: {error}.") from None
-        for text in addresses:
-            self._check(url, text, is_spelled_out)
+        is_exact = self.names_exactly(url)
+        for address in map(ip_address, addresses):
+            is_metadata = must_be_spelled_out(address)
+            is_listed = is_exact and (not is_metadata or parse_address(url.host) is not None)
+            if not is_listed and (is_metadata or not is_public(address)):
+                raise ToolError(
+                    f"The host {url.host!r} is at {address}, which is not a public address. To allow it, add the exact "
+                    f"{'address' if is_metadata else 'host'} to allow_hosts under [tools] in statewright.toml."
+                )
         return addresses
-
-    def _check(self, url: Url, text: str, is_spelled_out: bool) -> None:
-        address = ip_address(text)
-        if must_be_spelled_out(address):
-            is_allowed = parse_address(url.host) is not None and is_spelled_out
-        else:
-            is_allowed = is_public(address) or is_spelled_out
-        if not is_allowed:
-            raise ToolError(
-                f"The host {url.host!r} is at {address}, which is not a public address. To allow it, add the exact "
-                f"{'address' if must_be_spelled_out(address) else 'host'} to allow_hosts under [tools] in "
-                f"statewright.toml."
-            )
 
 
 def check_host(text: str) -> Entry:

@@ -26,10 +26,10 @@ from statewright.errors import ToolError
 from statewright.http import CertificateError, HttpRequest, Url, retry_after, send
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.workflow.states.tools.guard import Guard, read_url
-from statewright.workflow.states.tools.settings import ToolSettings
+from statewright.workflow.states.tools.integrations import base_url, check_origin
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-REDIRECTS: Final = 5
+REDIRECT_LIMIT: Final = 5
 _REDIRECTING: Final = (301, 302, 303, 307, 308)
 _FOR_ANY_ORIGIN: Final = frozenset(["accept", "accept-language", "accept-encoding", "content-type", "user-agent"])
 """Headers that are also sent to another origin."""
@@ -37,17 +37,18 @@ _RESERVED: Final = frozenset(["host", "content-length", "transfer-encoding", "co
 _HEADER: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _ABSOLUTE: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.I)
 _CHARSETS: Final = frozenset(["utf-8", "ascii", "iso8859-1", "cp1252", "utf-16", "iso8859-15"])
-_QUOTED: Final = 300
+_QUOTE_LIMIT: Final = 300
 """Maximum characters of a response in an error message."""
 
 
 class HttpRequests:
     """Sends requests to the hosts that a project allows."""
 
-    def __init__(self, settings: ToolSettings) -> None:
-        self._guard = Guard(settings.allow_hosts)
-        self._limit = settings.response_limit
-        self._seconds = settings.http_seconds
+    def __init__(self, allow_hosts: Sequence[str], *, limit: int, seconds: float) -> None:
+        """With `limit`, the maximum bytes of a response, and the timeout `seconds`. Raises ToolError."""
+        self._guard = Guard(allow_hosts)
+        self._limit = limit
+        self._seconds = seconds
 
     @cached_property
     def _certificates(self) -> ssl.SSLContext:
@@ -63,55 +64,64 @@ class HttpRequests:
         *,
         context: ToolContext,
     ) -> str:
-        """Ask a service over HTTP, and answer with the text that it sends.
+        """Send an HTTP request, and return the text of the response.
 
         Args:
-            url: The address, or with an integration a path below its own.
+            url: The URL, or with an integration a path below its own URL.
             method: GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS.
             headers: Headers to send.
             json: A value to send as JSON.
             text: A text to send.
         """
-        request, guard = self._first(url, method, headers or {}, _body(json, text), context.credentials)
+        request, guard = self._build(url, method, headers or {}, _encode_body(json, text), context.credentials)
         try:
             async with asyncio.timeout(self._seconds):
-                for _ in range(REDIRECTS + 1):
-                    answer = await self._exchange(request, await call_in_thread(guard.addresses, request.url))
-                    location = answer.headers.get("location")
-                    if answer.status not in _REDIRECTING or location is None:
-                        return _text_of(request, answer, context.credentials)
-                    request = redirected(request, answer.status, location)
+                for _ in range(REDIRECT_LIMIT + 1):
+                    response = await exchange(
+                        request,
+                        await call_in_thread(guard.addresses, request.url),
+                        certificates=self._certificates,
+                        timeout=self._seconds,
+                        limit=self._limit,
+                    )
+                    location = response.headers.get("location")
+                    if response.status not in _REDIRECTING or location is None:
+                        return _read_text(request, response, context.credentials)
+                    request = follow_redirect(request, response.status, location)
         except TimeoutError:
             raise TimeoutError(f"{request.url.host!r} took too long to answer.") from None
         raise ToolError(
-            f"{request.url.host!r} redirected the request more than {REDIRECTS} times. Request the final URL directly."
+            f"{request.url.host!r} redirected the request more than {REDIRECT_LIMIT} times. Request the final URL "
+            f"directly."
         )
 
-    async def _exchange(self, request: HttpRequest, addresses: Sequence[str]) -> Answer:
-        return await exchange(
-            request, addresses, certificates=self._certificates, timeout=self._seconds, limit=self._limit
-        )
-
-    def _first(
+    def _build(
         self, url: str, method: str, headers: Mapping[str, str], body: _Body, credentials: Credentials
     ) -> tuple[HttpRequest, Guard]:
-        base = _base_of(credentials)
-        target = _address(base, url)
-        guard = self._guard
+        """Return the first request, and the guard for it and its redirects."""
+        if method.upper() not in METHODS:
+            raise ToolError(f"{method[:40]!r} is not an HTTP method. Methods: {', '.join(METHODS)}.")
+        base = base_url(credentials)
+        if base is None and credentials:
+            # Without it, the credentials could be sent to any allowed host.
+            raise ToolError(
+                f"Integration {credentials.alias!r} has no base_url, so its service is unknown. Add a base_url in "
+                f"statewright.toml."
+            )
+        target, guard = _resolve_url(base, url), self._guard
         if base is not None:
-            if target.origin != base.origin:
-                raise ToolError(
-                    f"Integration {credentials.alias!r} is for {base.scheme}://{base.host}, and was used for "
-                    f"{target.host!r}. Use it for its own host, or omit it."
-                )
+            check_origin(credentials, base, target)
             guard = guard.with_origin(base)
-        sent = {"accept": "*/*", "user-agent": "statewright", "accept-encoding": "identity"}
-        sent.update(_headers(headers), **_content_type(headers, body))
-        sent.update(_authorization(credentials))
-        return HttpRequest(_method(method), target, sent, body[0]), guard
+        content, content_type = body
+        # Without compression, as a small response could expand to any size.
+        default_headers = {"accept": "*/*", "user-agent": "statewright", "accept-encoding": "identity"}
+        if content_type is not None:
+            default_headers["content-type"] = content_type
+        all_headers = {**default_headers, **_read_headers(headers), **_authorization(credentials)}
+        return HttpRequest(method.upper(), target, all_headers, content), guard
 
 
-class Answer(NamedTuple):
+class WholeResponse(NamedTuple):
     """A response with its whole body."""
 
     status: int
@@ -122,7 +132,7 @@ class Answer(NamedTuple):
 
 async def exchange(
     request: HttpRequest, addresses: Sequence[str], *, certificates: ssl.SSLContext, timeout: float, limit: int
-) -> Answer:
+) -> WholeResponse:
     """Send a request and return the response; `limit` is the maximum size of its body in bytes.
 
     Raises ConnectionError, TimeoutError, and ToolError for permanent failures.
@@ -134,19 +144,19 @@ async def exchange(
     except CertificateError as error:
         raise ToolError(f"The certificate of {host!r} cannot be trusted: {error}.") from None
     except ConnectionError as error:
-        raise ConnectionError(f"The connection to {host!r} broke: {error}.") from None
+        raise ConnectionError(f"The connection to {host!r} failed: {error}.") from None
     except ValueError as error:
         raise ToolError(f"The request to {host!r} cannot be sent: {error}.") from None
     if len(body) > limit:
-        raise ToolError(f"The answer of {host!r} has more than {limit} bytes. Request less of it.")
-    return Answer(response.status, response.headers, body)
+        raise ToolError(f"The response of {host!r} has more than {limit} bytes. Request less of it.")
+    return WholeResponse(response.status, response.headers, body)
 
 
 _Body = tuple[bytes | None, str | None]
 """The body, and its content type."""
 
 
-def _body(json: Any, text: str | None) -> _Body:
+def _encode_body(json: Any, text: str | None) -> _Body:
     if json is not None and text is not None:
         raise ToolError("The request has both json and text. Pass one of them.")
     if json is not None:
@@ -154,20 +164,14 @@ def _body(json: Any, text: str | None) -> _Body:
     return (None, None) if text is None else (text.encode(errors="replace"), "text/plain; charset=utf-8")
 
 
-def _address(base: Url | None, url: str) -> Url:
+def _resolve_url(base: Url | None, url: str) -> Url:
     """Return the URL of the request; relative to the base URL of the integration, if there is one."""
     if base is None:
         return read_url(url)
     return read_url(url if _ABSOLUTE.match(url) else url.lstrip("/"), base=f"{base}".rstrip("/") + "/")
 
 
-def _method(method: str) -> str:
-    if method.upper() not in METHODS:
-        raise ToolError(f"{method[:40]!r} is not an HTTP method. Methods: {', '.join(METHODS)}.")
-    return method.upper()
-
-
-def _headers(fields: Mapping[str, str]) -> dict[str, str]:
+def _read_headers(fields: Mapping[str, str]) -> dict[str, str]:
     headers = {str(name).lower(): str(value) for name, value in fields.items()}
     for name in headers:
         if not _HEADER.fullmatch(name):
@@ -175,24 +179,6 @@ def _headers(fields: Mapping[str, str]) -> dict[str, str]:
         if name in _RESERVED:
             raise ToolError(f"The header {name!r} cannot be set by tools. Remove it.")
     return headers
-
-
-def _content_type(headers: Mapping[str, str], body: _Body) -> dict[str, str]:
-    is_said = any(str(name).lower() == "content-type" for name in headers)
-    return {} if is_said or body[1] is None else {"content-type": body[1]}
-
-
-def _base_of(credentials: Credentials) -> Url | None:
-    """Return the base URL of an integration. Raises ToolError if it has none, as credentials are bound to a service."""
-    if not credentials:
-        return None
-    written = credentials.get("base_url", credentials.get("url"))
-    if not isinstance(written, str):
-        raise ToolError(
-            f"Integration {credentials.alias!r} has no base_url, so its service is unknown. Add a base_url in "
-            f"statewright.toml."
-        )
-    return read_url(written)
 
 
 def _authorization(credentials: Credentials) -> dict[str, str]:
@@ -205,13 +191,13 @@ def _authorization(credentials: Credentials) -> dict[str, str]:
         encoded = base64.b64encode(pair.encode(errors="replace")).decode()
         credentials.keep_secret(encoded)
         headers["authorization"] = f"Basic {encoded}"
-    written: Any = credentials.get("headers")
-    if isinstance(written, Mapping):
-        headers.update(_headers(cast("Mapping[str, str]", written)))
+    own_headers: Any = credentials.get("headers")
+    if isinstance(own_headers, Mapping):
+        headers.update(_read_headers(cast("Mapping[str, str]", own_headers)))
     return headers
 
 
-def redirected(request: HttpRequest, status: int, location: str) -> HttpRequest:
+def follow_redirect(request: HttpRequest, status: int, location: str) -> HttpRequest:
     """Return the request of a redirect. Raises ToolError for a redirect from https to http."""
     # Services send unencoded characters in Location.
     target = read_url(quote(location.encode("latin-1"), safe=punctuation), base=str(request.url))
@@ -227,21 +213,21 @@ def redirected(request: HttpRequest, status: int, location: str) -> HttpRequest:
     return replace(request, url=target, headers=headers)
 
 
-def _text_of(request: HttpRequest, answer: Answer, credentials: Credentials) -> str:
-    if answer.status >= 400:
-        raise _refused(request, answer, credentials)
-    if answer.headers.get("content-encoding", "identity").lower() != "identity":
+def _read_text(request: HttpRequest, response: WholeResponse, credentials: Credentials) -> str:
+    if response.status >= 400:
+        raise _http_error(request, response, credentials)
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise ToolError(f"{request.url.host!r} sent a compressed response, although the request excluded compression.")
     try:
-        return answer.body.decode(_charset(answer))
+        return response.body.decode(_charset(response))
     except UnicodeDecodeError:
-        kind = answer.headers.get("content-type", "an unknown type")
+        kind = response.headers.get("content-type", "an unknown type")
         raise ToolError(f"{request.url.host!r} answered with {kind[:80]}, which is not text.") from None
 
 
-def _charset(answer: Answer) -> str:
+def _charset(response: WholeResponse) -> str:
     """Return the encoding of a response, if it is one of the allowed ones, else UTF-8."""
-    named = answer.headers.get("content-type", "").lower().partition("charset=")[2].split(";")[0].strip(" \"'")
+    named = response.headers.get("content-type", "").lower().partition("charset=")[2].split(";")[0].strip(" \"'")
     try:
         charset = codecs.lookup(named).name if named else "utf-8"
     except (LookupError, ValueError):
@@ -249,11 +235,11 @@ def _charset(answer: Answer) -> str:
     return charset if charset in _CHARSETS else "utf-8"
 
 
-def _refused(request: HttpRequest, answer: Answer, credentials: Credentials) -> HttpError:
-    reason = HTTPStatus(answer.status).phrase if answer.status in HTTPStatus._value2member_map_ else ""
+def _http_error(request: HttpRequest, response: WholeResponse, credentials: Credentials) -> HttpError:
+    reason = HTTPStatus(response.status).phrase if response.status in HTTPStatus._value2member_map_ else ""
     # Masked before truncation: half of a secret would not be recognized.
-    body = credentials.hidden_in(answer.body.decode(_charset(answer), errors="replace")).strip()[:_QUOTED]
-    is_temporary = answer.status == 429 or answer.status >= 500
-    wait = retry_after(answer.headers, datetime.now(UTC)) if is_temporary else None
-    summary = f"{request.method} to {request.url.host!r} was answered with {answer.status} {reason}".rstrip()
-    return HttpError(f"{summary}{f': {body}' if body else '.'}", status=answer.status, retry_after=wait)
+    body = credentials.hidden_in(response.body.decode(_charset(response), errors="replace")).strip()[:_QUOTE_LIMIT]
+    is_temporary = response.status == 429 or response.status >= 500
+    wait = retry_after(response.headers, datetime.now(UTC)) if is_temporary else None
+    summary = f"{request.method} to {request.url.host!r} was answered with {response.status} {reason}".rstrip()
+    return HttpError(f"{summary}{f': {body}' if body else '.'}", status=response.status, retry_after=wait)

@@ -10,13 +10,13 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from statewright.agents import NO_CREDENTIALS, Credentials
 from statewright.errors import MissingApiKey, ToolError, suggestion
+from statewright.http import Url
 from statewright.redaction import looks_secret
-
-FROM_ENVIRONMENT: Final = "env:"
+from statewright.workflow.states.tools.guard import read_url
 
 
 class Integrations:
@@ -35,7 +35,7 @@ class Integrations:
     def __repr__(self) -> str:
         return f"Integrations({', '.join(self._values)})"
 
-    def credentials(self, alias: str | None, environ: Mapping[str, str] | None = None) -> Credentials:
+    def credentials(self, alias: str | None, environ: Mapping[str, str] = os.environ) -> Credentials:
         """Return the current credentials of an integration; empty credentials for None.
 
         Raises ToolError for an unknown alias, MissingApiKey for an unset environment variable.
@@ -47,44 +47,63 @@ class Integrations:
                 f"Integration {alias!r} does not exist. {suggestion(alias, self._values, noun='Integrations')} "
                 f"To add it, write in statewright.toml:\n{integration_stanza(alias)}"
             )
-        reading = _Reading(alias, os.environ if environ is None else environ)
-        values = {name: reading.value(name, written) for name, written in self._values[alias].items()}
-        return Credentials(alias, values, frozenset(reading.secrets))
+        secrets: set[str] = set()
+        values = {name: _resolve(value, name, alias, environ, secrets) for name, value in self._values[alias].items()}
+        return Credentials(alias, values, frozenset(secrets))
 
 
-class _Reading:
-    """Resolves the values of an integration, and collects its secrets."""
-
-    def __init__(self, alias: str, environ: Mapping[str, str]) -> None:
-        self._alias = alias
-        self._environ = environ
-        self.secrets: set[str] = set()
-
-    def value(self, name: str, written: Any) -> Any:
-        if isinstance(written, Mapping):
-            inner = cast("Mapping[str, Any]", written)
-            return {key: self.value(key, item) for key, item in inner.items()}
-        if not isinstance(written, str):
-            return written
-        is_elsewhere = written.startswith(FROM_ENVIRONMENT)
-        text = self._from_environment(name, written[len(FROM_ENVIRONMENT) :]) if is_elsewhere else written
-        if is_elsewhere or looks_secret(name, text):
-            self.secrets.add(text)
-        return text
-
-    def _from_environment(self, name: str, variable: str) -> str:
-        value = self._environ.get(variable)
-        if not value:
-            raise MissingApiKey(
-                f"Integration {self._alias!r} takes {name!r} from the environment variable {variable}, which is not "
-                f"set. Set it where Statewright runs."
-            )
+def _resolve(value: Any, name: str, alias: str, environ: Mapping[str, str], secrets: set[str]) -> Any:
+    """Return a value with its `env:NAME` resolved, and add the secrets in it to `secrets`."""
+    if isinstance(value, Mapping):
+        inner = cast("Mapping[str, Any]", value)
+        return {key: _resolve(item, key, alias, environ, secrets) for key, item in inner.items()}
+    if not isinstance(value, str):
         return value
+    variable = read_variable(value, f"Integration {alias!r} takes {name!r}", environ)
+    text = value if variable is None else variable
+    if variable is not None or looks_secret(name, text):
+        secrets.add(text)
+    return text
+
+
+def read_variable(text: str, user: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the value of the environment variable in `env:NAME`; None for any other text.
+
+    Raises MissingApiKey if it is not set; its message begins with `user`, such as "Model 'a' takes api_key".
+    """
+    if not text.startswith("env:"):
+        return None
+    variable = text.removeprefix("env:")
+    value = environ.get(variable)
+    if not value:
+        raise MissingApiKey(
+            f"{user} from the environment variable {variable}, which is not set. Set it where Statewright runs."
+        )
+    return value
+
+
+def base_url(credentials: Credentials) -> Url | None:
+    """Return the URL of the service of an integration; None if it has none."""
+    value = credentials.get("base_url", credentials.get("url"))
+    return read_url(value) if isinstance(value, str) else None
+
+
+def check_origin(credentials: Credentials, base: Url, url: Url) -> None:
+    """Raise ToolError if a URL has another origin than the base URL of an integration."""
+    if base.origin != url.origin:
+        raise ToolError(
+            f"Integration {credentials.alias!r} is for {base.scheme}://{base.host}, and was used for {url.host!r}. "
+            f"Use it for its own host, or omit it."
+        )
 
 
 def integration_stanza(alias: str) -> str:
     """Return the lines of statewright.toml that define an integration."""
-    key = alias if re.fullmatch(r"[A-Za-z0-9_-]+", alias) else json.dumps(alias, ensure_ascii=False)
     variable = re.sub(r"\W+", "_", alias, flags=re.ASCII).strip("_").upper() or "SERVICE"
     variable = f"_{variable}" if variable[0].isdigit() else variable
-    return f'[integrations.{key}]\ntoken = "env:{variable}_TOKEN"'
+    return f'[integrations.{toml_key(alias)}]\ntoken = "env:{variable}_TOKEN"'
+
+
+def toml_key(name: str) -> str:
+    """Return a name as a key of TOML, quoted if necessary."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

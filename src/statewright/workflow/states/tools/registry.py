@@ -7,7 +7,6 @@ neither waits for unused modules nor fails because of them.
 from __future__ import annotations
 
 import importlib
-import json
 import re
 import sys
 import threading
@@ -17,29 +16,27 @@ from typing import Any, Final, cast
 
 from statewright.agents import Tool, ToolFunction, check_name
 from statewright.errors import ToolError, suggestion
-from statewright.workflow.states.tools.builtin import TURNED_ON_BY, builtin_tools
-from statewright.workflow.states.tools.settings import ToolSettings
+from statewright.workflow.states.tools.builtin import ENABLED_BY, ToolSettings, builtin_tools
+from statewright.workflow.states.tools.integrations import toml_key
 
 
-def import_function(name: str, text: str, folder: Path | None) -> Callable[..., Any]:
+def import_function(name: str, reference: str, folder: Path | None) -> Callable[..., Any]:
     """Import the function of a tool, also from modules in `folder`. Raises ToolError."""
-    module_name, attribute = check_reference(name, text)
+    module_name, attribute = check_reference(name, reference)
     if folder is not None and str(folder) not in sys.path:
-        # Permanent, as a module of the project may import others later.
+        # Not removed again, as a module of the project may import others later.
         sys.path.insert(0, str(folder))
     module = _import_module(name, module_name, folder)
     function = getattr(module, attribute, None)
     if function is None:
         names = cast("dict[str, Any]", vars(module))
-        candidates = [
-            candidate for candidate, value in names.items() if callable(value) and not candidate.startswith("_")
-        ]
+        candidates = [name for name, value in names.items() if callable(value) and not name.startswith("_")]
         raise ToolError(
-            f"Tool {name!r} is {text!r}, and {module_name} has no {attribute!r}. "
-            + suggestion(attribute, candidates, noun="It holds")
+            f"Tool {name!r} is {reference!r}, and {module_name} has no {attribute!r}. "
+            + suggestion(attribute, candidates, noun="It contains")
         )
     if not callable(function) and not hasattr(function, "call"):
-        raise ToolError(f"Tool {name!r} is {text!r}, which is a {type(function).__name__}, not a function.")
+        raise ToolError(f"Tool {name!r} is {reference!r}, which is a {type(function).__name__}, not a function.")
     return cast("Callable[..., Any]", function)
 
 
@@ -68,7 +65,7 @@ def _import_module(name: str, module_name: str, folder: Path | None) -> Any:
 
 # -- the registry
 
-SERVER: Final = ":"
+_SERVER_SEPARATOR: Final = ":"
 """Separates server and tool in names that are reserved for MCP: `server:tool`."""
 
 
@@ -78,9 +75,10 @@ class ToolRegistry:
     def __init__(
         self, functions: Mapping[str, Callable[..., Any] | str] | None = None, settings: ToolSettings | None = None
     ) -> None:
-        self._settings = settings or ToolSettings()
-        self._tools: dict[str, Tool] = {tool.name: tool for tool in builtin_tools(self._settings)}
-        self._texts: dict[str, str] = {}
+        self.settings: Final = settings or ToolSettings()
+        """The permissions of tools."""
+        self._tools: dict[str, Tool] = {tool.name: tool for tool in builtin_tools(self.settings)}
+        self._references: dict[str, str] = {}
         self._lock = threading.Lock()
         for name, function in (functions or {}).items():
             self.register(function, name=name)
@@ -92,33 +90,28 @@ class ToolRegistry:
         """
         if isinstance(tool, str):
             self._tools.pop(check_name(name or tool), None)
-            self._texts[name or tool] = tool
+            self._references[name or tool] = tool
             return
         new_tool = _as_tool(tool, name)
-        self._texts.pop(name or new_tool.name, None)
+        self._references.pop(name or new_tool.name, None)
         self._tools[check_name(name or new_tool.name)] = new_tool
 
     @property
-    def settings(self) -> ToolSettings:
-        """The permissions of tools."""
-        return self._settings
-
-    @property
     def names(self) -> tuple[str, ...]:
-        return tuple(sorted({*self._tools, *self._texts}))
+        return tuple(sorted({*self._tools, *self._references}))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tools or name in self._texts
+        return name in self._tools or name in self._references
 
     def get(self, name: str) -> Tool:
-        """Return a tool; import its module if necessary. Raises ToolError that says how to add the tool."""
+        """Return a tool, and import its module if necessary. Raises ToolError that says how to add the tool."""
         if name in self._tools:
             return self._tools[name]
-        if name not in self._texts:
-            raise ToolError(self._nowhere(name))
-        with self._lock:
+        if name not in self._references:
+            raise ToolError(self._describe_missing(name))
+        with self._lock:  # a module that is imported by two threads must not create two tools
             if name not in self._tools:
-                function = import_function(name, self._texts[name], self._settings.folder)
+                function = import_function(name, self._references[name], self.settings.folder)
                 self._tools[name] = _as_tool(function, name)
         return self._tools[name]
 
@@ -126,16 +119,16 @@ class ToolRegistry:
         """Return a mapping of some tools, each loaded on access."""
         return _ToolSubset(self, names)
 
-    def _nowhere(self, name: str) -> str:
-        if SERVER in name:
+    def _describe_missing(self, name: str) -> str:
+        if _SERVER_SEPARATOR in name:
             return (
                 f"Tool {name!r} belongs to an MCP server. Declare the server: mcp_server of the tool, or mcp_servers "
                 f"of the assistant, with its name and its config."
             )
-        if name in TURNED_ON_BY:
+        if name in ENABLED_BY:
             return (
                 f"Tool {name!r} is built in, but disabled. To enable it, write in statewright.toml:\n"
-                f"[tools]\n{TURNED_ON_BY[name]}"
+                f"[tools]\n{ENABLED_BY[name]}"
             )
         hint = suggestion(name, self.names, noun="Tools")
         return f"Tool {name!r} does not exist. {hint} To add it, write in statewright.toml:\n{tool_stanza(name)}"
@@ -163,9 +156,8 @@ class _ToolSubset(Mapping[str, Tool]):
 
 def tool_stanza(name: str) -> str:
     """Return the lines of statewright.toml that add a tool."""
-    is_bare = re.fullmatch(r"[A-Za-z0-9_-]+", name) is not None
     function = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "function"
-    return f'[tools]\n{name if is_bare else json.dumps(name, ensure_ascii=False)} = "my_tools:{function}"'
+    return f'[tools]\n{toml_key(name)} = "my_tools:{function}"'
 
 
 def _as_tool(tool: Tool | Callable[..., Any], name: str | None) -> Tool:

@@ -1,10 +1,10 @@
 """Confined access to one folder, for the file tools.
 
-A path is resolved and must stay inside. It is then opened from the folder down, component by component and without
-following links, so a link created after the check has no effect.
+A path is resolved and must stay inside. Since a link may be created after this check, the file is then opened from the
+folder down, component by component and without following links.
 
-Closed in any folder: `.git`, whose hooks and settings are executed; `.env` files, which hold secrets; and
-statewright.toml, which defines the permissions of tools.
+Some names are protected in every folder: `.git`, whose hooks and settings are executed; `.env` files, which hold
+secrets; and statewright.toml, which defines the permissions of tools.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import BinaryIO, Final
 
 from statewright.errors import ToolError
 
-_CLOSED: Final = frozenset([".git", ".env", "statewright.toml"])
+_PROTECTED: Final = frozenset([".git", ".env", "statewright.toml"])
 _HAS_DIR_FD: Final = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
-_FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FOLDER_FLAGS: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 # Non-blocking, as a named pipe would block the open.
-_PLAIN: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_REGULAR_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Root:
@@ -32,29 +32,29 @@ class Root:
 
     def resolve(self, path: str) -> PurePosixPath:
         """Resolve a path to one relative to the folder, without links. Raises ToolError for a path outside."""
-        written = PurePosixPath(path.replace("\\", "/"))
-        if not path or "\0" in path or written.is_absolute() or PureWindowsPath(path).drive or ".." in written.parts:
+        pure = PurePosixPath(path.replace("\\", "/"))
+        if not path or "\0" in path or pure.is_absolute() or PureWindowsPath(path).drive or ".." in pure.parts:
             raise ToolError(
                 f"{path[:200]!r} is not a path in the folder of the tools. Write folder/file, without '..'."
             )
         try:
-            real = self._folder.joinpath(written).resolve()
+            real = self._folder.joinpath(pure).resolve()
             relative = PurePosixPath(real.relative_to(self._folder).as_posix())
         except (OSError, ValueError, RuntimeError):
             raise ToolError(f"{path[:200]!r} is outside the folder of the tools. Write a path within it.") from None
-        if any(map(is_closed, relative.parts)) or any(map(is_closed, written.parts)):
-            raise ToolError(f"{path[:200]!r} is closed to tools.")
+        if any(map(is_protected, relative.parts)) or any(map(is_protected, pure.parts)):
+            raise ToolError(f"{path[:200]!r} is protected, and tools cannot access it.")
         return relative
 
     def open_to_read(self, path: str) -> BinaryIO:
         """Open a file for reading. Raises ToolError if it does not exist, or is not a regular file."""
-        return _plain_file(self._descriptor(path, os.O_RDONLY), path, "rb")
+        return _open_regular(self._open(path, os.O_RDONLY), path, "rb")
 
     def open_to_write(self, path: str) -> BinaryIO:
         """Open a file for writing, and truncate it; create it and its parent folders if necessary."""
-        descriptor = self._descriptor(path, os.O_WRONLY | os.O_CREAT)
-        file = _plain_file(descriptor, path, "wb")
-        os.ftruncate(descriptor, 0)
+        descriptor = self._open(path, os.O_WRONLY | os.O_CREAT)
+        file = _open_regular(descriptor, path, "wb")
+        os.ftruncate(descriptor, 0)  # not by O_TRUNC, which would act before the check for a regular file
         return file
 
     def walk(self, path: str) -> Iterator[str]:
@@ -63,14 +63,14 @@ class Root:
         top = self._folder / start
         if not top.is_dir():
             raise ToolError(f"Folder {path[:200]!r} does not exist.")
-        for folder, inner, files in os.walk(top):
-            inner[:] = sorted(name for name in inner if not is_closed(name))
+        for folder, subfolders, files in os.walk(top):
+            subfolders[:] = sorted(name for name in subfolders if not is_protected(name))
             for name in sorted(files):
                 file = Path(folder, name)
-                if not is_closed(name) and not file.is_symlink():
+                if not is_protected(name) and not file.is_symlink():
                     yield file.relative_to(self._folder).as_posix()
 
-    def _descriptor(self, path: str, flags: int) -> int:
+    def _open(self, path: str, flags: int) -> int:
         parts = self.resolve(path).parts
         if not parts:
             raise ToolError(f"{path[:200]!r} is a folder, not a file.")
@@ -84,38 +84,38 @@ class Root:
             raise ToolError(f"{path[:200]!r} cannot be opened: {error.strerror}.") from None
 
 
-def is_closed(name: str) -> bool:
+def is_protected(name: str) -> bool:
     """Return whether tools must not access files of this name."""
     name = name.lower()
-    return name in _CLOSED or name.startswith(".env.")
+    return name in _PROTECTED or name.startswith(".env.")
 
 
 def _open_below(folder: Path, parts: Sequence[str], flags: int) -> int:
     if not _HAS_DIR_FD:  # Windows
         folder.joinpath(*parts).parent.mkdir(parents=True, exist_ok=True)
-        return os.open(folder.joinpath(*parts), flags | _PLAIN)
-    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        return os.open(folder.joinpath(*parts), flags | _REGULAR_FLAGS)
+    parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts[:-1]:
-            inner = _step_into(at, part, makes=bool(flags & os.O_CREAT))
-            os.close(at)
-            at = inner
-        return os.open(parts[-1], flags | _PLAIN, 0o666, dir_fd=at)
+            child = _open_folder(parent, part, creates=bool(flags & os.O_CREAT))
+            os.close(parent)
+            parent = child
+        return os.open(parts[-1], flags | _REGULAR_FLAGS, 0o666, dir_fd=parent)
     finally:
-        os.close(at)
+        os.close(parent)
 
 
-def _step_into(at: int, part: str, *, makes: bool) -> int:
+def _open_folder(parent: int, part: str, *, creates: bool) -> int:
     try:
-        return os.open(part, _FOLDER, dir_fd=at)
+        return os.open(part, _FOLDER_FLAGS, dir_fd=parent)
     except FileNotFoundError:
-        if not makes:
+        if not creates:
             raise
-        os.mkdir(part, dir_fd=at)
-        return os.open(part, _FOLDER, dir_fd=at)
+        os.mkdir(part, dir_fd=parent)
+        return os.open(part, _FOLDER_FLAGS, dir_fd=parent)
 
 
-def _plain_file(descriptor: int, path: str, mode: str) -> BinaryIO:
+def _open_regular(descriptor: int, path: str, mode: str) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ToolError(f"{path[:200]!r} is not a regular file.")

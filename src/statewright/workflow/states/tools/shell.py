@@ -7,42 +7,43 @@ import os
 import shlex
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, Final
 
 from statewright.agents import as_text
 from statewright.errors import ToolError
-from statewright.workflow.states.tools.settings import ToolSettings
 
-_KEPT: Final = frozenset(
+_INHERITED: Final = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT"]
 )
-"""Environment variables that programs receive; others may hold keys."""
-_GRACE: Final = 0.5
+"""Environment variables that programs inherit; others may hold keys."""
+_DRAIN_SECONDS: Final = 0.5
 """Seconds to wait for outputs that a program's children still hold open."""
 
 
 class Shell:
     """Runs programs in one folder."""
 
-    def __init__(self, settings: ToolSettings) -> None:
-        self._folder = settings.root or settings.folder or Path()
-        self._seconds = settings.shell_seconds
-        self._limit = settings.output_limit
+    def __init__(self, folder: Path, *, limit: int, seconds: float) -> None:
+        """With `limit`, the maximum bytes of each output, and the timeout `seconds`."""
+        self._folder = folder
+        self._limit = limit
+        self._seconds = seconds
 
     async def run_command(self, command: list[Any] | str) -> dict[str, Any]:
-        """Run a program, and answer with its exit code and what it printed. There are no pipes and no wildcards.
+        """Run a program, and return its exit code and its output. Pipes and wildcards are not supported.
 
         Args:
-            command: The program and its arguments: a list, or a text that is split at spaces as a shell would.
+            command: The program and its arguments, as a list or as one text that is split like in a shell.
         """
-        argv = argv_of(command)
+        argv = split_command(command)
         transport, program = await self._start(argv)
         try:
             async with asyncio.timeout(self._seconds):
                 await program.exited.wait()
-            await program.settled()
+            await program.drain()
         except TimeoutError:
             raise ToolError(
                 f"The command {argv[0]!r} took longer than {self._seconds:g} s and was stopped. "
@@ -54,7 +55,7 @@ class Shell:
         return {"exit_code": transport.get_returncode(), "stdout": program.text(1), "stderr": program.text(2)}
 
     async def _start(self, argv: list[str]) -> tuple[asyncio.SubprocessTransport, _Program]:
-        environment = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
+        names = [name for name in os.environ if name in _INHERITED or name.startswith("LC_")]
         try:
             return await asyncio.get_running_loop().subprocess_exec(
                 lambda: _Program(self._limit),
@@ -63,8 +64,8 @@ class Shell:
                 stdout=PIPE,
                 stderr=PIPE,
                 cwd=self._folder,
-                env=environment,
-                start_new_session=True,
+                env={name: os.environ[name] for name in names},
+                start_new_session=True,  # a process group of its own, which `_stop` kills with all children
             )
         except FileNotFoundError:
             where = "" if self._folder.is_dir() else f", nor a folder {str(self._folder)!r}"
@@ -73,12 +74,12 @@ class Shell:
             raise ToolError(f"The program {argv[0][:200]!r} cannot be started: {error}.") from None
 
 
-def argv_of(command: list[Any] | str) -> list[str]:
+def split_command(command: list[Any] | str) -> list[str]:
     """Return the program and its arguments. Raises ToolError for an unclosed quote or an empty command."""
     try:
         argv = shlex.split(command) if isinstance(command, str) else list(map(as_text, command))
     except ValueError as error:
-        raise ToolError(f"The command {command[:200]!r} cannot be split: {error}. Give a list of arguments.") from None
+        raise ToolError(f"The command {command[:200]!r} cannot be split: {error}. Pass a list of arguments.") from None
     if not argv or not argv[0]:
         raise ToolError("The command is empty. Pass a program and its arguments.")
     return argv
@@ -111,13 +112,11 @@ class _Program(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self.exited.set()
 
-    async def settled(self) -> None:
+    async def drain(self) -> None:
         """Wait until all output is read, or for a moment if another process holds the pipes open."""
-        try:
-            async with asyncio.timeout(_GRACE):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DRAIN_SECONDS):
                 await self._closed.wait()
-        except TimeoutError:
-            return
 
     def text(self, fd: int) -> str:
         output, total = bytes(self._output[fd]), self._total[fd]
@@ -127,9 +126,7 @@ class _Program(asyncio.SubprocessProtocol):
 
 def _stop(transport: asyncio.SubprocessTransport) -> None:
     """Kill the program and its process group, if they are still running."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         if sys.platform != "win32":
             os.killpg(transport.get_pid(), signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
     transport.close()

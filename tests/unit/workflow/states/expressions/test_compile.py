@@ -169,6 +169,7 @@ def test_4_2_the_language_means_what_python_means(text: str, value: Any):
         "1e999",
         "0x" + "f" * 300,
         "items[::2]",
+        "items[1:2, 3]",
         "eval('1')",
         "exec('1')",
         "compile('1', '', 'eval')",

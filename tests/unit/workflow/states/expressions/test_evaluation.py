@@ -14,37 +14,37 @@ from statewright.workflow.states.expressions.evaluation import (
     WORK_LIMIT,
     Evaluation,
     WorkLimitExceeded,
-    checked_number,
-    checked_operand,
-    extent,
+    check_number,
+    check_operand,
+    measure,
 )
 
 
 def test_the_extent_counts_what_is_inside() -> None:
-    assert extent("abc") == 4
-    assert extent([]) == 1 + STEP_COST
-    assert extent({"k": None}) == 1 + STEP_COST + ENTRY_COST + 3
-    assert extent(["a", {"b": [1, None]}]) == 9 + 3 * STEP_COST + ENTRY_COST
-    assert extent([1.5, "ab"]) == 1 + STEP_COST + 2 + FLOAT_SIZE + 2
-    assert extent(1.5) == 1 + FLOAT_SIZE
-    assert extent(["a" * 100] * 10**6) > EXPRESSION_VALUE_LIMIT
-    assert extent(10**1000) > 1000
-    assert extent(["abc"] * 100, limit=10) < 150
+    assert measure("abc") == 4
+    assert measure([]) == 1 + STEP_COST
+    assert measure({"k": None}) == 1 + STEP_COST + ENTRY_COST + 3
+    assert measure(["a", {"b": [1, None]}]) == 9 + 3 * STEP_COST + ENTRY_COST
+    assert measure([1.5, "ab"]) == 1 + STEP_COST + 2 + FLOAT_SIZE + 2
+    assert measure(1.5) == 1 + FLOAT_SIZE
+    assert measure(["a" * 100] * 10**6) > EXPRESSION_VALUE_LIMIT
+    assert measure(10**1000) > 1000
+    assert measure(["abc"] * 100, limit=10) < 150
 
 
 def test_a_value_that_contains_itself_has_an_extent() -> None:
     circle: list[Any] = []
     circle.append(circle)
-    assert extent(circle, limit=10) > 10
+    assert measure(circle, limit=10) > 10
 
 
 def test_numbers_have_63_bits_and_are_finite() -> None:
-    assert checked_number(INTEGER_LIMIT - 1) == INTEGER_LIMIT - 1
-    assert checked_number(-INTEGER_LIMIT) == -INTEGER_LIMIT
-    assert checked_number("text") == "text"
+    assert check_number(INTEGER_LIMIT - 1) == INTEGER_LIMIT - 1
+    assert check_number(-INTEGER_LIMIT) == -INTEGER_LIMIT
+    assert check_number("text") == "text"
     for value in (INTEGER_LIMIT, -INTEGER_LIMIT - 1, float("inf"), float("nan")):
         with pytest.raises(ExpressionError):
-            checked_number(value)
+            check_number(value)
 
 
 def test_the_size_of_a_new_value_is_limited() -> None:
@@ -60,7 +60,7 @@ def test_a_pass_costs_the_length_and_a_deep_pass_the_extent() -> None:
     evaluation.spend_pass({"a": 1})
     assert evaluation.work_left == WORK_LIMIT - 4
     evaluation.spend_deep(["ab", "c"], times=2)
-    paid = 2 * extent(["ab", "c"])
+    paid = 2 * measure(["ab", "c"])
     assert evaluation.work_left == WORK_LIMIT - 4 - paid
     evaluation.spend_deep("abc")
     evaluation.spend_deep(7)
@@ -69,10 +69,10 @@ def test_a_pass_costs_the_length_and_a_deep_pass_the_extent() -> None:
 
 
 def test_a_long_integer_is_not_computed_with() -> None:
-    assert checked_operand(2**1023) == 2**1023
-    assert checked_operand("text") == "text"
+    assert check_operand(2**1023) == 2**1023
+    assert check_operand("text") == "text"
     with pytest.raises(ExpressionError, match="1024 bits"):
-        checked_operand(-(2**1024))
+        check_operand(-(2**1024))
 
 
 def test_work_that_cannot_be_paid_for_is_refused() -> None:

@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.expressions import Expression, parse_expression
+from statewright.workflow.states.expressions import parse_expression
 from statewright.workflow.states.expressions.expression import DEPTH_LIMIT, LENGTH_LIMIT, NODE_LIMIT
 
 
@@ -27,14 +27,14 @@ def test_an_expression_can_be_copied_and_sent_to_another_process():
 def test_an_expression_does_not_change():
     expression = parse_expression("a")
 
-    with pytest.raises(AttributeError, match="is immutable"):
+    with pytest.raises(AttributeError, match=r"cannot (assign|delete)"):
         expression.text = "b"
-    with pytest.raises(AttributeError, match="is immutable"):
+    with pytest.raises(AttributeError, match=r"cannot (assign|delete)"):
         del expression.text
 
 
 def test_it_shows_its_text():
-    assert repr(Expression("a")) == "Expression('a')"
+    assert repr(parse_expression("a")) == "Expression('a')"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_4_1_a_text_has_a_length_a_size_and_a_depth():
     with pytest.raises(ExpressionError, match=f"at most {NODE_LIMIT} parts"):
         parse_expression(" or ".join(["a"] * NODE_LIMIT))
     assert parse_expression("not " * (DEPTH_LIMIT - 1) + "a").evaluate({"a": 1}) is False
-    with pytest.raises(ExpressionError, match=f"at most {DEPTH_LIMIT} operations"):
+    with pytest.raises(ExpressionError, match=f"at most {DEPTH_LIMIT} nested operations"):
         parse_expression("not " * DEPTH_LIMIT + "a")
 
 

@@ -97,7 +97,7 @@ def test_2_1_it_reads_to_a_depth():
     assert read_literal("[" * DEPTH_LIMIT + "]" * DEPTH_LIMIT)
     with pytest.raises(InvalidLiteral) as raised:
         read_literal("[" * (DEPTH_LIMIT + 1) + "]" * (DEPTH_LIMIT + 1))
-    assert raised.value.at == DEPTH_LIMIT
+    assert raised.value.position == DEPTH_LIMIT
 
 
 @pytest.mark.parametrize(

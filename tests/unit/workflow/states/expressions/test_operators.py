@@ -21,7 +21,7 @@ EVALUATION = Evaluation({})
 
 
 def test_a_number_and_a_text_are_not_added() -> None:
-    with pytest.raises(ExpressionError, match="not a number and a text"):
+    with pytest.raises(ExpressionError, match="not a number and a string"):
         add(EVALUATION, 1, "a")
 
 
@@ -52,7 +52,7 @@ def test_a_dot_reads_a_key_and_nothing_else() -> None:
     assert get_key({"a": 1}, "a") == 1
     with pytest.raises(ExpressionError, match="no key 'b'"):
         get_key({"a": 1}, "b")
-    with pytest.raises(ExpressionError, match="not a text"):
+    with pytest.raises(ExpressionError, match="not a string"):
         get_key("abc", "upper")
 
 
@@ -91,5 +91,5 @@ def test_a_comparison_that_would_take_too_long_is_refused() -> None:
 
 def test_every_value_has_a_kind() -> None:
     assert [describe_kind(one) for one in (None, True, 1, 1.5, "", [], {}, object())] == [
-        *("null", "a boolean", "a number", "a number", "a text", "a list", "a map", "another value")
+        *("null", "a boolean", "a number", "a number", "a string", "a list", "a map", "another value")
     ]

@@ -75,7 +75,7 @@ def test_an_integration_is_for_its_own_host() -> None:
     found = described(config, integrations=integrations, integration_alias="git")
     assert found.server == Made.sse("m", "http://9.9.9.9/mcp", headers={"X": "t0ken-t0ken"})
     assert found.credentials.hidden_in("it is t0ken-t0ken") == "it is ***"
-    with pytest.raises(ToolError, match=r"'git' is for http://9\.9\.9\.9, and was used for .* '8\.8\.8\.8'"):
+    with pytest.raises(ToolError, match=r"'git' is for http://9\.9\.9\.9, and was used for '8\.8\.8\.8'"):
         described({**config, "url": "http://8.8.8.8/"}, integrations=integrations, integration_alias="git")
 
 

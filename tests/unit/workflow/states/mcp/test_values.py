@@ -8,13 +8,13 @@ import pytest
 
 from statewright.agents import NO_CREDENTIALS, Credentials
 from statewright.errors import MissingApiKey, ToolError
-from statewright.workflow.states.mcp.values import ServerValues, names_context
+from statewright.workflow.states.mcp.resolve import ServerValues, refers_to_context
 
 GIT = Credentials("git", {"token": "t0ken", "host": "git.example.com"})
 
 
 def filled(written: dict[str, Any], context: dict[str, Any] | None = None, credentials: Credentials = GIT) -> Any:
-    return ServerValues("m", credentials).fill(written, context)
+    return ServerValues("m", credentials).fill(written, context or {})
 
 
 def test_values_of_an_integration_are_put_in_everywhere() -> None:
@@ -45,9 +45,7 @@ def test_variables_of_the_program_may_be_named_after_they_are_known() -> None:
 def test_the_environment_is_for_whole_values_of_headers_variables_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "secret")
     values = ServerValues("m", NO_CREDENTIALS)
-    found = values.fill(
-        {"env": {"A": "env:NAME", "B": "x env:NAME"}, "auth_token": "env:NAME", "url": "env:NAME"}, None
-    )
+    found = values.fill({"env": {"A": "env:NAME", "B": "x env:NAME"}, "auth_token": "env:NAME", "url": "env:NAME"}, {})
     assert found == {"env": {"A": "secret", "B": "x env:NAME"}, "auth_token": "secret", "url": "env:NAME"}
     assert values.secrets == {"secret"}
     monkeypatch.delenv("NAME")
@@ -71,7 +69,7 @@ def test_what_arguments_may_not_name_stays_as_it_is_written() -> None:
 
 
 def test_whether_arguments_name_something_of_the_run() -> None:
-    assert names_context(["{{x.y}}"], {"x": 1}, {})
-    assert not names_context(["{{x}}"], {"x": 1}, {"x": 2})
-    assert not names_context(["{{y}}", 5], {"x": 1}, {})
-    assert not names_context(None, {"x": 1}, {})
+    assert refers_to_context(["{{x.y}}"], {"x": 1}, {})
+    assert not refers_to_context(["{{x}}"], {"x": 1}, {"x": 2})
+    assert not refers_to_context(["{{y}}", 5], {"x": 1}, {})
+    assert not refers_to_context(None, {"x": 1}, {})

@@ -228,7 +228,7 @@ def test_2_3_what_cannot_be_rendered_is_an_error_that_names_the_line(text: str):
         ("{% macro f() %}x{% endmacro %}", 1, "{% macro %} is not part"),
         ("{% if u %}{% endif %}\n{% print u %}{{ u }}", 2, "{% print %} is not part"),
         ("{% if " + "(" * 5000 + "u" + ")" * 5000 + " %}{% endif %}", 1, "The template is nested too deeply"),
-        ("{% if u %}" * 60 + "{% endif %}" * 60, 1, "more than 50 blocks"),
+        ("{% if u %}" * 60 + "{% endif %}" * 60, 1, "A nesting of more than 50 blocks"),
         ("{% if u %}{{u}}{% endif %}" + "x" * BLOCKS_LIMIT, 1, "A template with blocks has 100026 characters"),
     ],
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.states.templates.placeholder import LENGTH_LIMIT, read_placeholder
+from statewright.workflow.states.templates.placeholder import LENGTH_LIMIT, PlaceholderParser
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.values import Missing
 
@@ -29,7 +29,7 @@ from statewright.workflow.states.templates.values import Missing
     ],
 )
 def test_2_3_a_path_and_filters_are_read(source: str, path: Any, filters: Any) -> None:
-    placeholder = read_placeholder(source, simple=True)
+    placeholder = PlaceholderParser(simple=True).parse(source)
 
     assert placeholder.path == path
     assert placeholder.filters == filters
@@ -38,14 +38,14 @@ def test_2_3_a_path_and_filters_are_read(source: str, path: Any, filters: Any) -
 
 
 def test_2_3_anything_else_is_an_expression() -> None:
-    assert read_placeholder("{{ a + b }}").step is not None
-    assert read_placeholder("{{ a + b }}").names == {"a", "b"}
-    assert read_placeholder("{{ a|nope }}", line=7).problems[0].line == 1
-    assert read_placeholder("{{ a|nope }}").step is None
+    assert PlaceholderParser().parse("{{ a + b }}").step is not None
+    assert PlaceholderParser().parse("{{ a + b }}").names == {"a", "b"}
+    assert PlaceholderParser().parse("{{ a|nope }}", line=7).problems[0].line == 1
+    assert PlaceholderParser().parse("{{ a|nope }}").step is None
 
 
 def test_2_3_its_value_keeps_its_type() -> None:
-    assert read_placeholder("{{a.b}}").evaluate(Rendering({"a": {"b": [1]}})) == [1]
-    missing = read_placeholder("{{ a.b }}").evaluate(Rendering({}))
+    assert PlaceholderParser().parse("{{a.b}}").evaluate(Rendering({"a": {"b": [1]}})) == [1]
+    missing = PlaceholderParser().parse("{{ a.b }}").evaluate(Rendering({}))
     assert isinstance(missing, Missing)
     assert missing.path == "a.b"

@@ -131,7 +131,7 @@ def test_2_3_what_fails_is_an_error_that_names_its_line(text: str):
 def test_2_3_a_placeholder_without_a_value_is_reported_once():
     reported: list[str] = []
     parse_template("{{nope}} {{u}} {{nope}} {{ u + nope }} {{ u|jion }}").render(SCOPE, report=reported.append)
-    parse_template("{{ d.nope }}").value(SCOPE, report=reported.append)
+    render_values("{{ d.nope }}", SCOPE, report=reported.append)
 
     assert reported == ["{{nope}}", "{{ u + nope }}", "{{ u|jion }}", "{{ d.nope }}"]
 
@@ -239,19 +239,19 @@ def test_4_1_no_template_leads_to_an_object(inner: str):
 
 def test_2_3_one_placeholder_keeps_its_type():
     for name, value in SCOPE.items():
-        assert parse_template("{{" + name + "}}").value(SCOPE) is value
-    assert parse_template("{{d.list}}").value(SCOPE) == [1, 2]
-    assert parse_template("{{lst|sort}}").value(SCOPE) == [1, 2, 3]
-    assert parse_template("{{lst|length}}").value(SCOPE) == 3
+        assert render_values("{{" + name + "}}", SCOPE) is value
+    assert render_values("{{d.list}}", SCOPE) == [1, 2]
+    assert render_values("{{lst|sort}}", SCOPE) == [1, 2, 3]
+    assert render_values("{{lst|length}}", SCOPE) == 3
 
 
 def test_2_3_more_than_one_placeholder_is_a_text():
-    assert parse_template("{{u}} ").value(SCOPE) == "1 "
-    assert parse_template("{{u}}{{u}}").value(SCOPE) == "11"
-    assert parse_template("plain").value(SCOPE) == "plain"
-    assert parse_template("{{nope}}").value(SCOPE) == "{{nope}}"
-    assert parse_template("").value(SCOPE) == ""
-    assert parse_template("{% if u %}{{u}}{% endif %}").value(SCOPE) == "1"
+    assert render_values("{{u}} ", SCOPE) == "1 "
+    assert render_values("{{u}}{{u}}", SCOPE) == "11"
+    assert render_values("plain", SCOPE) == "plain"
+    assert render_values("{{nope}}", SCOPE) == "{{nope}}"
+    assert render_values("", SCOPE) == ""
+    assert render_values("{% if u %}{{u}}{% endif %}", SCOPE) == "1"
 
 
 def test_2_3_templates_inside_maps_and_lists_are_rendered():
@@ -274,27 +274,27 @@ def test_2_3_templates_inside_maps_and_lists_are_rendered():
 def test_2_3_what_one_placeholder_becomes_is_plain_json():
     scope = {"people": [{"age": 3}], "l": [1], "big": [[1]]}
 
-    groups = parse_template("{{ people|groupby('age') }}").value(scope)
+    groups = render_values("{{ people|groupby('age') }}", scope)
     assert groups == [[3, [{"age": 3}]]]
     assert type(groups[0]) is list
-    assert parse_template("{{ {1: true, none: 2} }}").value(scope) == {"1": True, "null": 2}
-    assert parse_template("{{ 'a' if false }}").value(scope) == ""
+    assert render_values("{{ {1: true, none: 2} }}", scope) == {"1": True, "null": 2}
+    assert render_values("{{ 'a' if false }}", scope) == ""
     for text in ("{{ people|map(attribute='x')|list }}", "{{ ('a' if false) + 'b' }}"):
         reported: list[str] = []
-        assert parse_template(text).value(scope, report=reported.append) == text
+        assert render_values(text, scope, report=reported.append) == text
         assert reported == [text]
     for text in ("{{ namespace() }}", "{{ [namespace()] }}"):
         with pytest.raises(ExpressionError, match="namespace"):
-            parse_template(text).value(scope)
+            render_values(text, scope)
     with pytest.raises(ExpressionError, match="too much work"):
-        parse_template("{{ l.append(l) or l }}").value(scope)
+        render_values("{{ l.append(l) or l }}", scope)
 
 
 def test_4_1_values_that_are_rendered_have_a_depth_and_share_the_work():
     value: Any = "{{u}}"
     for _ in range(3_000):
         value = [value]
-    with pytest.raises(ExpressionError, match="inside each other"):
+    with pytest.raises(ExpressionError, match="nested maps and lists"):
         render_values(value, SCOPE)
     texts = ["{{ lst | sort }}"] * 200
     assert render_values(texts, SCOPE)[-1] == [1, 2, 3]
@@ -343,17 +343,17 @@ def test_it_says_which_names_it_reads():
 def test_a_template_is_a_frozen_value():
     template = parse_template("{{u}}!")
 
-    assert template == Template("{{u}}!") != Template("{{u}}?")
+    assert template == parse_template("{{u}}!") != parse_template("{{u}}?")
     assert template != "{{u}}!"
-    assert Template("{% if u %}", simple=True) != Template("{% if u %}")
-    assert len({template, Template("{{u}}!")}) == 1
+    assert parse_template("{% if u %}", simple=True) != parse_template("{% if u %}")
+    assert len({template, parse_template("{{u}}!")}) == 1
     for other in (pickle.loads(pickle.dumps(template)), copy.copy(template), copy.deepcopy([template])[0]):
         assert other == template
         assert other.render(SCOPE) == "1!"
     assert repr(template) == "Template('{{u}}!')"
-    with pytest.raises(AttributeError, match="immutable"):
+    with pytest.raises(AttributeError, match=r"cannot (assign|delete)"):
         template.text = "x"
-    with pytest.raises(AttributeError, match="immutable"):
+    with pytest.raises(AttributeError, match=r"cannot (assign|delete)"):
         del template.text
 
 
@@ -452,7 +452,7 @@ def test_values_that_json_does_not_know_are_texts():
 def test_4_1_no_template_changes_its_scope(text: str):
     scope = {"l": [1, 2], "d": {"a": [1]}}
     parse_template(text).render(scope)
-    parse_template(text).value(scope)
+    render_values(text, scope)
     render_values({"a": [text]}, scope)
 
     assert scope == {"l": [1, 2], "d": {"a": [1]}}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
+from statewright.agents import NO_CREDENTIALS, ToolContext, call_tool
 from statewright.errors import ToolError
 from statewright.workflow.states.tools import ToolRegistry, ToolSettings
-from statewright.workflow.states.tools.builtin import TURNED_ON_BY, builtin_tools
+from statewright.workflow.states.tools.builtin import ENABLED_BY, builtin_tools
 
 
 def test_what_can_be_turned_on_is_listed(tmp_path: Path) -> None:
     settings = ToolSettings(root=tmp_path, allow_hosts=("example.com",), allow_shell=True)
-    assert {tool.name for tool in builtin_tools(settings)} == set(TURNED_ON_BY)
+    assert {tool.name for tool in builtin_tools(settings)} == set(ENABLED_BY)
     assert list(builtin_tools(ToolSettings())) == []
 
 
@@ -23,6 +26,17 @@ def test_4_1_3_the_context_fills_nothing_optional_and_no_command(tmp_path: Path)
         optional = set(tool.parameters["properties"]) - set(tool.parameters.get("required", ()))
         assert optional <= set(tool.never_from_context)
         assert "command" not in tool.parameters["properties"] or "command" in tool.never_from_context
+
+
+def test_commands_run_in_the_root_or_else_beside_the_modules_of_tools(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    for settings, folder in (
+        (ToolSettings(folder=tmp_path, allow_shell=True), tmp_path),
+        (ToolSettings(root=tmp_path / "root", folder=tmp_path, allow_shell=True), tmp_path / "root"),
+    ):
+        tool = ToolRegistry(settings=settings).get("run_command")
+        answer = asyncio.run(call_tool(tool, {"command": ["pwd"]}, context=ToolContext(NO_CREDENTIALS)))
+        assert os.path.realpath(folder) + "\\n" in str(answer)
 
 
 @pytest.mark.parametrize(

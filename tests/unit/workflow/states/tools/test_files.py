@@ -8,8 +8,7 @@ import pytest
 from tests.work import spend_at_most
 
 from statewright.errors import ToolError
-from statewright.workflow.states.tools import ToolSettings
-from statewright.workflow.states.tools.files import FOUND, Files, matches
+from statewright.workflow.states.tools.files import MATCH_LIMIT, Files, matches
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def files(tmp_path: Path) -> Files:
     (tmp_path / "src/b.py").write_text("two = 2\n")
     (tmp_path / "src/deep/c.py").write_text("three = 3\n")
     (tmp_path / "image").write_bytes(b"two\0\x89")
-    return Files(ToolSettings(root=tmp_path, file_limit=100))
+    return Files(tmp_path, limit=100)
 
 
 def test_text_is_read_as_it_is(files: Files, tmp_path: Path) -> None:
@@ -44,7 +43,7 @@ def test_sizes_are_limited(files: Files, tmp_path: Path) -> None:
 
 
 def test_text_is_written(files: Files, tmp_path: Path) -> None:
-    assert files.write_file("new/d.md", "é") == "new/d.md has 2 bytes now."
+    assert files.write_file("new/d.md", "é") == "new/d.md now has 2 bytes."
     assert (tmp_path / "new/d.md").read_bytes() == "é".encode()
 
 
@@ -73,7 +72,7 @@ def test_lines_are_found(files: Files, tmp_path: Path) -> None:
         files.search_files("")
     for number in range(10):
         (tmp_path / f"{number}.txt").write_text("two\n" * 25)
-    assert len(files.search_files("two")) == FOUND
+    assert len(files.search_files("two")) == MATCH_LIMIT
 
 
 @pytest.mark.parametrize(

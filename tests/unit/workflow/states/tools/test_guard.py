@@ -136,5 +136,5 @@ def test_a_list_is_asked_without_looking_a_name_up() -> None:
     guard = Guard(["api.example.com", "*.example.org"])
     one, below, other = (read_url(f"https://{host}/") for host in ("api.example.com", "a.example.org", "example.net"))
     assert [guard.allows(url) for url in (one, below, other)] == [True, True, False]
-    assert [guard.spells_out(url) for url in (one, below, other)] == [True, False, False]
-    assert guard.with_origin(other).spells_out(other)
+    assert [guard.names_exactly(url) for url in (one, below, other)] == [True, False, False]
+    assert guard.with_origin(other).names_exactly(other)

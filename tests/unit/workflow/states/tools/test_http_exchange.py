@@ -16,16 +16,16 @@ import pytest
 from statewright.errors import ToolError
 from statewright.http import HttpRequest
 from statewright.workflow.states.tools.guard import read_url
-from statewright.workflow.states.tools.http_request import Answer, exchange
+from statewright.workflow.states.tools.http_request import WholeResponse, exchange
 
 LIMIT = 1_000
 
 
-def ask(url: str, addresses: list[str] | None = None, *, seconds: float = 60, **more: Any) -> Answer:
+def ask(url: str, addresses: list[str] | None = None, *, seconds: float = 60, **more: Any) -> WholeResponse:
     request = HttpRequest(more.pop("method", "GET"), read_url(url), more.pop("headers", {}), more.pop("body", None))
     certificates = ssl.create_default_context()
 
-    async def run() -> Answer:
+    async def run() -> WholeResponse:
         async with asyncio.timeout(seconds):
             return await exchange(
                 request, addresses or ["127.0.0.1"], certificates=certificates, timeout=seconds, limit=LIMIT
@@ -54,7 +54,7 @@ def test_the_next_address_is_tried(service: Any) -> None:
 
 
 def test_nobody_there_is_a_broken_connection() -> None:
-    with pytest.raises(ConnectionError, match=r"'127.0.0.1' broke: ConnectError"):
+    with pytest.raises(ConnectionError, match=r"'127.0.0.1' failed: ConnectError"):
         ask("http://127.0.0.1:1/")
 
 
@@ -68,7 +68,7 @@ def test_an_answer_that_is_too_large_is_refused(service: Any) -> None:
 
 def test_an_answer_that_is_cut_off_is_a_broken_connection(service: Any) -> None:
     service.answers["/cut"] = (200, {"content-length": "50"}, b"only this")
-    with pytest.raises(ConnectionError, match="broke: RemoteProtocolError"):
+    with pytest.raises(ConnectionError, match="failed: RemoteProtocolError"):
         ask(f"{service.url}/cut")
     assert ask(f"{service.url}/cut", method="HEAD").body == b""
 

@@ -14,7 +14,7 @@ from statewright.errors import ToolError
 from statewright.http import HttpRequest
 from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings
 from statewright.workflow.states.tools.guard import read_url
-from statewright.workflow.states.tools.http_request import redirected
+from statewright.workflow.states.tools.http_request import follow_redirect
 
 SECRET = "s3cret-value"
 
@@ -107,7 +107,7 @@ def test_endless_redirects_come_to_an_end(service: Any) -> None:
 )  # fmt: skip
 def test_redirects_keep_the_method_as_browsers_do(method: str, status: int, then: str) -> None:
     request = HttpRequest(method, read_url("http://a.example/x"), {"content-type": "text/plain"}, b"body")
-    found = redirected(request, status, "y")
+    found = follow_redirect(request, status, "y")
     assert (found.method, str(found.url)) == (then, "http://a.example/y")
     assert (found.body is None) == (then != method or status == 303)
 
@@ -115,15 +115,15 @@ def test_redirects_keep_the_method_as_browsers_do(method: str, status: int, then
 def test_letters_that_no_url_may_have_are_quoted_in_a_redirect() -> None:
     request = HttpRequest("GET", read_url("http://a.example/x"), {})
     location = "/caf\u00e9 1?a=%20&b".encode().decode("latin-1")  # as the standard library reads headers
-    assert str(redirected(request, 302, location).url) == "http://a.example/caf%C3%A9%201?a=%20&b"
+    assert str(follow_redirect(request, 302, location).url) == "http://a.example/caf%C3%A9%201?a=%20&b"
     for broken in ("http://[", "http://a:x/", "javascript:alert(1)"):
         with pytest.raises(ToolError):
-            redirected(request, 302, broken)
+            follow_redirect(request, 302, broken)
 
 
 def test_a_redirect_does_not_leave_encryption() -> None:
     with pytest.raises(ToolError, match="from https to http"):
-        redirected(HttpRequest("GET", read_url("https://a.example/"), {}), 302, "http://a.example/")
+        follow_redirect(HttpRequest("GET", read_url("https://a.example/"), {}), 302, "http://a.example/")
 
 
 def test_2_11_an_error_of_a_service_has_its_status_and_words(service: Any) -> None:

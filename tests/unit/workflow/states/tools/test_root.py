@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from statewright.errors import ToolError
-from statewright.workflow.states.tools.root import Root, is_closed
+from statewright.workflow.states.tools.root import Root, is_protected
 
 
 @pytest.fixture
@@ -84,19 +84,19 @@ def test_a_link_that_appears_after_the_check_is_not_followed(root: Root, tmp_pat
 
 
 @pytest.mark.parametrize("path", [".git/config", ".GIT/hooks/x", ".env", "deep/.env.local", "statewright.toml"])
-def test_4_1_11_what_holds_secrets_or_is_run_is_closed(root: Root, path: str) -> None:
+def test_4_1_11_what_holds_secrets_or_is_run_is_protected(root: Root, path: str) -> None:
     for open_it in (root.open_to_read, root.open_to_write):
-        with pytest.raises(ToolError, match="is closed to tools"):
+        with pytest.raises(ToolError, match="is protected"):
             open_it(path)
 
 
-def test_a_link_to_what_is_closed_is_closed(root: Root, tmp_path: Path) -> None:
+def test_a_link_to_what_is_protected_is_protected(root: Root, tmp_path: Path) -> None:
     (tmp_path / "in/.env").write_text("KEY=1")
     (tmp_path / "in/open.txt").symlink_to(".env")
-    with pytest.raises(ToolError, match="is closed"):
+    with pytest.raises(ToolError, match="is protected"):
         root.open_to_read("open.txt")
-    assert not is_closed(".envrc")
-    assert not is_closed(".github")
+    assert not is_protected(".envrc")
+    assert not is_protected(".github")
 
 
 def test_what_is_no_file_is_told(root: Root, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_writing_makes_folders_and_empties_files(root: Root, tmp_path: Path) -> 
     assert (tmp_path / "in/new/deeper/b.txt").read_text() == "short"
 
 
-def test_a_walk_is_in_order_and_leaves_out_links_and_what_is_closed(root: Root, tmp_path: Path) -> None:
+def test_a_walk_is_in_order_and_leaves_out_links_and_what_is_protected(root: Root, tmp_path: Path) -> None:
     for path in ("b.txt", "deep/z.txt", ".git/config", ".env"):
         (tmp_path / "in" / path).parent.mkdir(exist_ok=True)
         (tmp_path / "in" / path).write_text("x")

@@ -13,14 +13,13 @@ import pytest
 from tests.work import longer_and_longer
 
 from statewright.errors import ToolError
-from statewright.workflow.states.tools import ToolSettings
-from statewright.workflow.states.tools.shell import Shell, argv_of
+from statewright.workflow.states.tools.shell import Shell, split_command
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX programs")
 
 
-def run(folder: Path, command: list[str] | str, **settings: Any) -> dict[str, Any]:
-    return asyncio.run(Shell(ToolSettings(root=folder, allow_shell=True, **settings)).run_command(command))
+def run(folder: Path, command: list[str] | str, *, limit: int = 200_000, seconds: float = 300) -> dict[str, Any]:
+    return asyncio.run(Shell(folder, limit=limit, seconds=seconds).run_command(command))
 
 
 def python(code: str) -> list[str]:
@@ -66,7 +65,7 @@ def test_time_is_limited_and_what_was_started_ends_too(tmp_path: Path) -> None:
     code += "os.rename('x', 'pid'); time.sleep(600)"
     for seconds in longer_and_longer():
         with pytest.raises(ToolError, match=rf"took longer than {seconds:g} s and was stopped"):
-            run(tmp_path, python(code), shell_seconds=seconds)
+            run(tmp_path, python(code), seconds=seconds)
         if (tmp_path / "pid").exists():
             break
     pid = int((tmp_path / "pid").read_text())
@@ -78,13 +77,13 @@ def test_time_is_limited_and_what_was_started_ends_too(tmp_path: Path) -> None:
 
 def test_a_program_that_leaves_another_one_behind_is_not_waited_for(tmp_path: Path) -> None:
     code = "import subprocess; subprocess.Popen(['sleep', '600']); print('done', flush=True)"
-    assert run(tmp_path, python(code), shell_seconds=120)["stdout"] == "done\n"
+    assert run(tmp_path, python(code), seconds=120)["stdout"] == "done\n"
 
 
 def test_a_cancelled_call_stops_the_program(tmp_path: Path) -> None:
     async def main() -> None:
         code = "import os, time; open('pid', 'w').write(str(os.getpid())); os.rename('pid', 'ready'); time.sleep(60)"
-        shell = Shell(ToolSettings(root=tmp_path, allow_shell=True))
+        shell = Shell(tmp_path, limit=1000, seconds=300)
         task = asyncio.create_task(shell.run_command(python(code)))
         while not (tmp_path / "ready").exists():
             await asyncio.sleep(0.01)
@@ -97,7 +96,7 @@ def test_a_cancelled_call_stops_the_program(tmp_path: Path) -> None:
 
 
 def test_outputs_are_limited_and_the_program_goes_on(tmp_path: Path) -> None:
-    done = run(tmp_path, python("print('x' * 1_000_000); open('end', 'w')"), output_limit=10)
+    done = run(tmp_path, python("print('x' * 1_000_000); open('end', 'w')"), limit=10)
     assert done["stdout"] == "x" * 10 + "\n[The first 10 of 1000001 bytes.]"
     assert (tmp_path / "end").exists()
 
@@ -121,16 +120,16 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_a_text_is_split_as_a_shell_would() -> None:
-    assert argv_of("git commit -m 'two words'") == ["git", "commit", "-m", "two words"]
-    assert argv_of(["a b", ""]) == ["a b", ""]
+    assert split_command("git commit -m 'two words'") == ["git", "commit", "-m", "two words"]
+    assert split_command(["a b", ""]) == ["a b", ""]
 
 
 def test_arguments_of_a_list_become_text() -> None:
-    assert argv_of(["echo", 5, True, [1, "é"], {"a": None}]) == ["echo", "5", "true", '[1, "é"]', '{"a": null}']
+    assert split_command(["echo", 5, True, [1, "é"], {"a": None}]) == ["echo", "5", "true", '[1, "é"]', '{"a": null}']
 
 
 def test_it_works_on_a_loop_of_another_thread(tmp_path: Path) -> None:
     from statewright.runtime.concurrency.private_loop import run_privately
 
-    shell = Shell(ToolSettings(folder=tmp_path, allow_shell=True))
+    shell = Shell(tmp_path, limit=1000, seconds=300)
     assert run_privately(shell.run_command, ["pwd"])["stdout"] == f"{os.path.realpath(tmp_path)}\n"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.mcp.check import check_servers
+from statewright.workflow.states.resources.missing import check_servers
 from statewright.workflow.states.tools import Integrations, ToolSettings
 
 TEXT = """
@@ -28,7 +29,8 @@ states: [{id: s, assistant_id: a, next: {state_id: end}}]
 
 def found(**settings: Any) -> list[str]:
     definition = load_workflow(TEXT).definition
-    problems = check_servers(definition, ToolSettings(**settings), Integrations(), {"tickets": {"command": "x"}})
+    project = SimpleNamespace(integrations=Integrations(), mcp={"tickets": {"command": "x"}})
+    problems = check_servers(definition, project, ToolSettings(**settings))
     return [f"{one.line}: {one.message} {one.suggestion}" for one in problems]
 
 
