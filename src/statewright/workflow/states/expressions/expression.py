@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self, cast
 
 from statewright.errors import ExpressionError
-from statewright.shorten import shorten
+from statewright.text import shorten
 from statewright.workflow.states.expressions.compile import Step, compile_tree
 from statewright.workflow.states.expressions.evaluation import Evaluation
 from statewright.workflow.states.expressions.literal import InvalidLiteral, read_literal
