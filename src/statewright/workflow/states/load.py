@@ -67,9 +67,7 @@ class Workflow:
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the input of a run."""
-        return compile_graph(
-            build_graph(self.definition, HandlerFactory(self.definition)), self.definition
-        ).get_input_jsonschema()
+        return self.compile().get_input_jsonschema()
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name!r}: {len(self.definition.states)} states>"

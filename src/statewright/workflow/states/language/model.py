@@ -11,22 +11,18 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from statewright.workflow.states.language.diagnostics import Phase
-from statewright.workflow.states.language.key_types import (
-    END_STATE,
-    RESERVED,
-    Count,
-    DisplayName,
-    Id,
-    IntegrationAlias,
-    Name,
-    ResultLimit,
-    Texts,
-)
 from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
 from statewright.workflow.states.language.schema.kinds import ListOf, Number, Text
 from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema
-from statewright.workflow.states.language.transition import Case, Condition, Next, Switch
+from statewright.workflow.states.language.transition import END_STATE, RESERVED, Case, Condition, Next, Switch, Texts
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
+
+Name = Annotated[str, Text(empty=False)]
+Id = Annotated[Name, Key("The name by which states refer to it.")]
+DisplayName = Annotated[str | None, Key("A display name.")]
+IntegrationAlias = Annotated[str | None, Key("The integration that holds its credentials.")]
+Count = Annotated[int, Number(1)]
+ResultLimit = Annotated[Count | None, Key("The maximum length of results, in tokens; longer ones are truncated.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from statewright.errors import Problem, WorkflowError
-from statewright.workflow.states.language.checks.graph import check_graph
 from statewright.workflow.states.language.checks.references import NODE_KINDS, check_references
 from statewright.workflow.states.language.checks.rules import check_rules
-from statewright.workflow.states.language.checks.transitions import check_transitions
+from statewright.workflow.states.language.checks.transitions import check_graph, check_transitions
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.model import Definition, WrappedDefinition
 from statewright.workflow.states.language.schema.maps import ParsedMap

@@ -8,9 +8,9 @@ from typing import Final
 
 from statewright.workflow.states.language.checks.transitions import targets_of
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.key_types import END_STATE, RESERVED
 from statewright.workflow.states.language.model import node_of
 from statewright.workflow.states.language.schema.maps import ParsedMap
+from statewright.workflow.states.language.transition import END_STATE, RESERVED
 from statewright.workflow.states.language.yaml.nodes import shorten
 
 NODE_KINDS: Final = (
