@@ -9,8 +9,14 @@ from statewright.errors import suggestion
 from statewright.workflow.states.handlers import StateHandler
 from statewright.workflow.states.language.checks.references import UNSUPPORTED_KINDS
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.nodes import documents_tree, finalize, state_processor, summarize
+from statewright.workflow.states.nodes import documents_tree
 from statewright.workflow.states.nodes.config import ConfigFault, read_nothing, refuse_faults
+from statewright.workflow.states.nodes.model_nodes import (
+    ConversationSummary,
+    ResultFinalizer,
+    StateProcessor,
+    read_state_processor,
+)
 from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.nodes.transform import node as transform
 
@@ -45,16 +51,12 @@ def _make_unsupported(definition: CustomNode, resources: NodeResources) -> NoRet
 
 _STANDARD: Final[dict[str, tuple[NodeFactory, NodeCheck]]] = {
     "transform_node": _standard(transform.read, lambda node, config, resources: transform.TransformNode(config)),
-    "state_processor_node": _standard(state_processor.read, state_processor.StateProcessor),
+    "state_processor_node": _standard(read_state_processor, StateProcessor),
     "generate_documents_tree": _standard(
         documents_tree.read, lambda node, config, resources: documents_tree.DocumentsTree(config, resources)
     ),
-    "summarize_conversation_node": _standard(
-        read_nothing, lambda node, config, resources: summarize.ConversationSummary(node, resources)
-    ),
-    "result_finalizer_node": _standard(
-        read_nothing, lambda node, config, resources: finalize.ResultFinalizer(node, resources)
-    ),
+    "summarize_conversation_node": _standard(read_nothing, ConversationSummary),
+    "result_finalizer_node": _standard(read_nothing, ResultFinalizer),
     **dict.fromkeys(UNSUPPORTED_KINDS, (_make_unsupported, _check_unsupported)),
 }
 
