@@ -39,7 +39,7 @@ class HistorySummarizer:
     async def fit_history(self, call: Call) -> tuple[Sequence[Message], str | None]:
         """Return the history to send to a model, and its summary if it was too long."""
         summary = await self.summarize(call, call.runtime) if self.is_too_long(call.history) else None
-        return self.replace_history(call.history, summary), summary
+        return replace_history(call.history, summary), summary
 
     def is_too_long(self, history: Sequence[Message]) -> bool:
         """Return whether a history exceeds the limits."""
@@ -55,16 +55,17 @@ class HistorySummarizer:
         ]
         return "\n\n".join(parts)
 
-    def replace_history(self, history: Sequence[Message], summary: str | None) -> Sequence[Message]:
-        """Return a history with all messages but the first replaced by a summary; unchanged for None."""
-        return history if summary is None else (history[0], Message(summary, role="assistant"))
-
     async def _summarize_batch(self, batch: Sequence[Message], call: Call, runtime: Runtime[Any], position: int) -> str:
         assert self._model is not None
         request = ModelRequest(
             (Message(conversation_text(batch)),), system=_INSTRUCTIONS, metadata={"state": SUMMARY, "call": call}
         )
         return (await ask(self._model, request, runtime, name=SUMMARY, position=position, show=False)).text
+
+
+def replace_history(history: Sequence[Message], summary: str | None) -> Sequence[Message]:
+    """Return a history with all messages but the first replaced by a summary; unchanged for None."""
+    return history if summary is None else (history[0], Message(summary, role="assistant"))
 
 
 def count_tokens(history: Sequence[Message]) -> int:
@@ -108,9 +109,6 @@ class FinalSummary:
 
     async def __call__(self, _state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         history = self._lineages.get(runtime.execution_info.run_id, runtime.state).merged_view().history
-        request = ModelRequest(
-            (*history, Message("Summarize.")),
-            system=_FINAL_INSTRUCTIONS,
-            metadata={"state": FINAL_SUMMARY, "call": None},
-        )
+        metadata = {"state": FINAL_SUMMARY, "call": None}
+        request = ModelRequest((*history, Message("Summarize.")), system=_FINAL_INSTRUCTIONS, metadata=metadata)
         return {"summary": (await ask(self._model, request, runtime, name=FINAL_SUMMARY)).text}

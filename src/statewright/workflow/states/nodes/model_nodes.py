@@ -79,8 +79,8 @@ class ResultFinalizer(ModelNode):
     """`result_finalizer_node`: writes the result of a workflow; without a model, returns the last output."""
 
     instructions = (
-        "Several steps of a workflow have finished. Write the final answer for the user from their results. Add nothing "
-        "that is not in them."
+        "Several steps of a workflow have finished. Write the final answer for the user from their results. Add "
+        "nothing that is not in them."
     )
 
     async def perform(self, call: Call) -> Outcome:
