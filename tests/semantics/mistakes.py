@@ -173,7 +173,7 @@ FORM_MISTAKES = {
     "empty expression": wrong("score == 5", "''", 20, "not empty"),
     "empty iter_key": wrong("state_id: look", "state_id: look\n    iter_key: ''", 15, "empty 'iter_key'"),
     "deprecated key beside the new one": wrong(
-        TASK, "interrupt_before: true\n  wait_for_user_confirmation: true", 13, "both are given"
+        TASK, "interrupt_before: true\n  wait_for_user_confirmation: true", 13, "both are present"
     ),
     "autonomous": Mistake("mode: Autonomous\n" + BASE, 1, "not supported"),
     "end as an id": renamed("look", "end", 15, "reserved for the end"),

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 from statewright.errors import Problem, nearest
 from statewright.workflow.states.language.yaml.nodes import Mark, Path, problem_at, shorten
 
-LONGEST_NAME: Final = 60
+MAX_NAME: Final = 60
 """Maximum characters of a name for which a similar one is suggested."""
-MOST_COMPARISONS: Final = 5_000
+MAX_COMPARISONS: Final = 5_000
 """Maximum comparisons of names per file. A file full of wrong names gets no further suggestions."""
 _LISTED: Final = 20
 
@@ -57,7 +57,7 @@ class Diagnostics:
         self._problems: list[_Finding] = []
         self._warnings: list[_Finding] = []
         self._labels: dict[Path, str] = {}
-        self._comparisons_left = MOST_COMPARISONS
+        self._comparisons_left = MAX_COMPARISONS
 
     def error(self, phase: Phase, path: Path, at: Mark, message: str, suggestion: str) -> None:
         """Report a problem that prevents the workflow from running."""
@@ -80,11 +80,11 @@ class Diagnostics:
 
     def near_miss(self, name: str, names: Collection[str]) -> str | None:
         """Return the name that was probably meant; None if there is none, or if the search would take too long."""
-        if len(name) > LONGEST_NAME or len(names) > self._comparisons_left:
+        if len(name) > MAX_NAME or len(names) > self._comparisons_left:
             return None
         self._comparisons_left -= len(names)
         same = next((candidate for candidate in names if _folded(candidate) == _folded(name)), None)
-        return same or nearest(name, (candidate for candidate in names if len(candidate) <= LONGEST_NAME))
+        return same or nearest(name, (candidate for candidate in names if len(candidate) <= MAX_NAME))
 
     def hint(self, name: str, names: Collection[str], *, noun: str) -> str:
         """Return a hint for an unknown name: a similar name, and a list of all."""

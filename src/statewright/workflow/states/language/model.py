@@ -192,11 +192,11 @@ class State:
     )
     id: Annotated[str, Text(empty=False, rule={"not": {"enum": [END_STATE, *RESERVED]}}), Key("The name of the state.")]
     assistant_id: Annotated[
-        Name | None, Key("The id of the assistant that runs the state.", also=("assistant", "agent"))
+        Name | None, Key("The id of the assistant that runs the state.", aliases=("assistant", "agent"))
     ] = None
-    tool_id: Annotated[Name | None, Key("The id of the tool that runs the state.", also=("tool",))] = None
+    tool_id: Annotated[Name | None, Key("The id of the tool that runs the state.", aliases=("tool",))] = None
     custom_node_id: Annotated[Name | None, Key("The id of the custom node that runs the state.")] = None
-    task: Annotated[str, Key("The task, as a template.", also=("prompt",))] = ""
+    task: Annotated[str, Key("The task, as a template.", aliases=("prompt",))] = ""
     next: Annotated[Next, Key("The transition, such as {state_id: end}.")]
     tool_args: Annotated[Mapping[str, Any] | None, Key("Arguments that replace those of the tool.")] = None
     output_schema: Annotated[
@@ -248,7 +248,7 @@ class Definition(Metadata):
     states: Annotated[
         tuple[State, ...],
         ListOf(at_least=1, advice="A workflow must have at least one valid state."),
-        Key("The states; a run starts with the first one.", also=("steps", "nodes")),
+        Key("The states; a run starts with the first one.", aliases=("steps", "nodes")),
     ]
     messages_limit_before_summarization: Annotated[
         int, Number(1, 10_000), Key("The maximum length of the history, in messages; a longer one is summarized.")

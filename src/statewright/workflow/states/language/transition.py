@@ -41,7 +41,7 @@ Target = Annotated[str, TARGET]
 # -- advice for invalid combinations of keys, in the author's own names
 
 
-def note_flat_condition(part: ParsedMap, diagnostics: Diagnostics) -> Collection[str]:
+def report_flat_condition(part: ParsedMap, diagnostics: Diagnostics) -> Collection[str]:
     """Report a condition that is a text with `then` and `else` next to it. Return the keys that it covers."""
     condition = part.content.get("condition")
     if condition is None or not isinstance(condition.content, str):
@@ -100,11 +100,12 @@ class Condition:
     expression: Annotated[
         Expression,
         EXPRESSION,
-        Key("A test of the result, such as \"status == 'ok'\".", also=("if", "condition", "when", "test")),
+        Key("A test of the result, such as \"status == 'ok'\".", aliases=("if", "condition", "when", "test")),
     ]
-    then: Annotated[Target, Key("The state if it holds.", also=("true", "yes"))]
+    then: Annotated[Target, Key("The state if it holds.", aliases=("true", "yes"))]
     otherwise: Annotated[
-        Target, Key("The state if it does not hold, or cannot be evaluated.", also=("else", "default", "false", "no"))
+        Target,
+        Key("The state if it does not hold, or cannot be evaluated.", aliases=("else", "default", "false", "no")),
     ]
     at: Mark = NOWHERE
 
@@ -117,9 +118,9 @@ class Case:
     condition: Annotated[
         Expression,
         replace(EXPRESSION, advice="Write condition: the expression itself, as a text."),
-        Key("A test of the result, such as 'score >= 90'.", also=("expression", "if", "when", "case")),
+        Key("A test of the result, such as 'score >= 90'.", aliases=("expression", "if", "when", "case")),
     ]
-    state_id: Annotated[Target, Key("The state if it holds.", also=("then", "goto", "target"))]
+    state_id: Annotated[Target, Key("The state if it holds.", aliases=("then", "goto", "target"))]
     iter_key: ClassVar = Ignored("the target of a case runs once. Iterate from there.")
     at: Mark = NOWHERE
 
@@ -135,7 +136,7 @@ class Switch:
         advice="Write switch: {cases: [{condition: ..., state_id: ...}], default: ...}.",
     )
     cases: Annotated[tuple[Case, ...], Key("The cases, tested in order.")]
-    default: Annotated[Target, Key("The state if no case holds.", also=("otherwise", "else"))]
+    default: Annotated[Target, Key("The state if no case holds.", aliases=("otherwise", "else"))]
     at: Mark = NOWHERE
 
 
@@ -155,7 +156,7 @@ class Next:
         noun="'next'",
         advice="Write next: {state_id: the_state}.",
         one_of=("state_id", "state_ids", "condition", "switch"),
-        misspelt=note_flat_condition,
+        check_mistakes=report_flat_condition,
         exclusive=(
             ExclusiveKeys("condition", "switch", _ONE_TRANSITION),
             ExclusiveKeys("state_id", "state_ids", _ONE_TRANSITION),
@@ -167,20 +168,20 @@ class Next:
             ExclusiveKeys("iter_key", "condition", split_condition),
             ExclusiveKeys("iter_key", "switch", split_switch),
         ),
-        needs=(("iter_key", "state_id"),),
+        requires=(("iter_key", "state_id"),),
     )
     state_id: Annotated[
         str | None,
         replace(TARGET, advice="Write one state, or state_ids: [...] for several that run concurrently."),
-        Key("The next state; end for none.", also=("goto", "state", "target", "to")),
+        Key("The next state; end for none.", aliases=("goto", "state", "target", "to")),
     ] = None
     state_ids: Annotated[
         tuple[Target, ...] | None,
         ListOf(at_least=1, distinct=True, advice="Write the next states, or state_id: end."),
-        Key("The next states, which run concurrently.", also=("states",)),
+        Key("The next states, which run concurrently.", aliases=("states",)),
     ] = None
-    condition: Annotated[Condition | None, Key("A choice between two targets.", also=("if",))] = None
-    switch: Annotated[Switch | None, Key("A choice between several targets.", also=("cases",))] = None
+    condition: Annotated[Condition | None, Key("A choice between two targets.", aliases=("if",))] = None
+    switch: Annotated[Switch | None, Key("A choice between several targets.", aliases=("cases",))] = None
     iter_key: Annotated[
         str | None,
         Text(rule={"minLength": 1}),

@@ -152,7 +152,7 @@ def _check_chains(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
             continue
         _, own = _iteration(stage)
         if own is not None and own != key:
-            _note_other_key(before, key, stage, own, diagnostics)
+            _report_other_key(before, key, stage, own, diagnostics)
 
 
 def _iteration(state: ParsedMap) -> tuple[Any, Any]:
@@ -164,7 +164,7 @@ def _iteration(state: ParsedMap) -> tuple[Any, Any]:
     return None, None
 
 
-def _note_other_key(before: ParsedMap, key: str, stage: ParsedMap, own: str, diagnostics: Diagnostics) -> None:
+def _report_other_key(before: ParsedMap, key: str, stage: ParsedMap, own: str, diagnostics: Diagnostics) -> None:
     transition: ParsedMap = stage.values["next"]
     message = (
         f"{stage.label} continues with iter_key {shorten(own)!r}, but it is a stage of the iteration that "
