@@ -121,7 +121,13 @@ def as_handlers(handlers: Handlers | Mapping[str, Handler] | None) -> Handlers:
 
 def bind_step(handler: Handler, step: Any) -> Handler:
     """Return a handler as a function of the context alone; one that takes the step too receives `step`."""
-    return (lambda context: handler(context, step)) if _arity(handler) == 2 else handler
+    if _arity(handler) != 2:
+        return handler
+
+    def call(context: Any) -> Any:
+        return handler(context, step)
+
+    return call
 
 
 def _arity(function: Handler) -> int | None:

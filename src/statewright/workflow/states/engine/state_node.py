@@ -61,7 +61,7 @@ class StateNode:
             self._before_run()
         # One token, or a list of those that were gathered before the state.
         arrived = Token() if is_entry else task_input
-        tokens: list[Token] = arrived if isinstance(arrived, list) else [arrived]
+        tokens = cast("list[Token]", arrived if isinstance(arrived, list) else [arrived])
         token = merge_arrivals(tokens, self._state.id, lineage)
         inner, transition = token.iteration, self._state.next
         splits = transition.iter_key is not None and (inner is None or self._state.finish_iteration)

@@ -14,7 +14,7 @@ from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest
 from statewright.workflow.states.engine.lineage import Lineages
-from statewright.workflow.states.handlers.call import CHARACTERS_A_TOKEN, Call
+from statewright.workflow.states.handlers.call import CHARACTERS_PER_TOKEN, Call
 from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY, SUMMARY
 
 BATCH: Final = 100_000
@@ -70,7 +70,7 @@ def replace_history(history: Sequence[Message], summary: str | None) -> Sequence
 
 def count_tokens(history: Sequence[Message]) -> int:
     """Estimate the tokens of messages."""
-    return sum(len(message.text) for message in history) // CHARACTERS_A_TOKEN
+    return sum(len(message.text) for message in history) // CHARACTERS_PER_TOKEN
 
 
 def conversation_text(history: Sequence[Message]) -> str:

@@ -33,7 +33,7 @@ def _standard(
     read: Callable[[CustomNode], tuple[Config, list[ConfigFault]]],
     create: Callable[[CustomNode, Config, NodeResources], StateHandler],
 ) -> tuple[NodeFactory, NodeCheck]:
-    """Return the factory and the check of a kind from the function that reads its config."""
+    """Return the factory and the check of a kind; both use the function that reads its config."""
     return lambda node, resources: create(node, read(node)[0], resources), lambda node: read(node)[1]
 
 

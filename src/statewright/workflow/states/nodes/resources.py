@@ -1,4 +1,4 @@
-"""Resources of custom nodes besides their call: models, data sources, and limits."""
+"""Resources of custom nodes: models, data sources and limits."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class NodeResources:
         """Return the model of a name, or the default model. Raises ModelError."""
         model = self.find_model(name)
         if model is None:
-            called = f"the model {name!r}" if name is not None else "a model"
+            label = f"the model {name!r}" if name is not None else "a model"
             raise ModelError(
-                f"State {self.state_id!r} needs {called}, and none is configured. Compile with models=, or add its "
+                f"State {self.state_id!r} needs {label}, and none is configured. Compile with models=, or add its "
                 f"output to a script."
             )
         return model

@@ -50,7 +50,6 @@ def test_2_9_what_is_too_long_is_told_by_messages_and_by_tokens() -> None:
 
 
 def test_2_9_a_summary_stands_for_all_but_the_first_message() -> None:
-    memory = HistorySummarizer(None, most_messages=2, most_tokens=10)
     history = [Message("first"), Message("second"), Message("third")]
     assert replace_history(history, None) is history
     assert [(one.role, one.text) for one in replace_history(history, "short")] == [

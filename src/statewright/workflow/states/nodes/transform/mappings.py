@@ -1,4 +1,4 @@
-"""The kinds of mappings, each of which computes one field of the output.
+"""The types of mappings, each of which computes one field of the output.
 
 A mapping receives the data with the fields computed before it, and returns a JSON value or raises StatewrightError.
 Values are data: a template or script within one is never run.
@@ -104,11 +104,11 @@ class ArrayMap:
             return [] if self.default is None else self.default
         if not isinstance(items, list):
             raise ExpressionError(f"{shorten(self.path)!r} is not a list, but {shorten(str(items))!r}.")
-        chosen = (item for item in cast("list[Any]", items) if self._is_chosen(item))
-        values = (item if self.field is None else get_at(item, self.field) for item in chosen)
+        selected = (item for item in cast("list[Any]", items) if self._is_selected(item))
+        values = (item if self.field is None else get_at(item, self.field) for item in selected)
         return [value for value in values if value is not None]
 
-    def _is_chosen(self, item: Any) -> bool:
+    def _is_selected(self, item: Any) -> bool:
         if self.condition is None:
             return True
         try:
@@ -126,7 +126,7 @@ def get_at(value: Any, path: str) -> Any:
     return None if part is MISSING else part
 
 
-# -- reading them from a config
+# -- reading mappings from a config
 
 
 def _read_extract(reader: ConfigReader) -> FieldValue | None:
