@@ -100,7 +100,7 @@ YAML_MISTAKES = {
     "percent sign": wrong(TASK, "task: %name", 12, "'%'"),
     "at sign": wrong(TASK, "task: @name", 12, "'@'"),
     "star": wrong(TASK, "task: *bold* text", 12, "Put quotes around a text that begins with '*'"),
-    "alias of nothing": wrong(TASK, "task: *bold", 12, "Put '&bold' before the value"),
+    "alias of nothing": wrong(TASK, "task: *bold", 12, "Put '&bold' before the intended value"),
     "exclamation mark": wrong("score == 5", "!done", 20, "begins with '!'"),
     "backslash": wrong(TASK, 'task: "C:\\path"', 12, "Double the backslash"),
     "placeholder without quotes": wrong(TASK, "task: {{project}} files", 12, "Put it in quotes"),

@@ -172,6 +172,7 @@ class StepNodeFactory:
         return StepNode(step, order, partial(perform_task, step, handler))
 
     def _make_llm_node(self, step: LlmStep, path: str, order: StepOrder) -> Callable[..., Any]:
+        tools = [self._make_tool(tool, step, f"{path}.tools[{index}].name") for index, tool in enumerate(step.tools)]
         # One known model is enough: a run reports an unknown one, and uses the next.
         if not any(self._models.has(name) for name in (step.model, *step.fallback_models)):
             hint = "Register it, or name its provider: provider:model."
@@ -180,7 +181,6 @@ class StepNodeFactory:
             if name not in self._checks:
                 hint = suggestion(name, self._checks, noun="Checks")
                 self._report(f"{path}.guardrails.postChecks[{index}]", f"Check {name!r} does not exist.", hint)
-        tools = [self._make_tool(tool, step, f"{path}.tools[{index}].name") for index, tool in enumerate(step.tools)]
         if self.problems:
             return _rejected_node
         known_tools = [tool for tool in tools if tool is not None]

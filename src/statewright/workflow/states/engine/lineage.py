@@ -126,7 +126,7 @@ class Lineage:
             return self._view_of(after[0])
         return self._apply_visits(self._start, self._list_ancestors(after), merges=True)
 
-    def view_within(self, after: Sequence[str], opener: str, only: Sequence[str]) -> BranchView:
+    def view_within(self, after: Sequence[str], opener: str, visible_keys: Sequence[str]) -> BranchView:
         """Return the view of a branch in an iteration that exposes only some keys of the earlier context.
 
         `opener` is the visit that started the iteration: keys that later visits of the branch wrote are all visible.
@@ -140,7 +140,7 @@ class Lineage:
             visits.append(self._visits[after[0]])
             after = visits[-1].after
         before = self._view_of(opener)
-        visible = {name: value for name, value in before.context.items() if name in only}
+        visible = {name: value for name, value in before.context.items() if name in visible_keys}
         return self._apply_visits(BranchView(visible, before.messages), reversed(visits))
 
     def _view_of(self, visit_id: str) -> BranchView:

@@ -92,13 +92,13 @@ class Router:
             return self._skip_chain(token, visit)
         outer, total = token.iteration, len(items)
         iteration_id, base = (outer.id, outer.base) if outer is not None else (visit.id, token.path)
-        visible = transition.include_in_iterator_context
-        only = outer.only if outer is not None else None if "*" in visible else visible
+        own_keys = transition.include_in_iterator_context
+        keys = outer.visible_keys if outer is not None else None if "*" in own_keys else own_keys
         tokens = [
             Token(
                 (visit.id,),
                 child_path(token.path, index, total),
-                Iteration(iteration_id, base, ItemRef(visit.id, key, index), index, total, outer is None, only),
+                Iteration(iteration_id, base, ItemRef(visit.id, key, index), index, total, outer is None, keys),
             )
             for index in range(total)
         ]

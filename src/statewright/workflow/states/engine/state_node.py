@@ -92,8 +92,8 @@ class StateNode:
 
     async def _make_call(self, token: Token, lineage: Lineage, runtime: Runtime[Any]) -> Call:
         inner = token.iteration
-        if inner is not None and inner.only is not None:
-            view = lineage.view_within(token.after, inner.id, inner.only)
+        if inner is not None and inner.visible_keys is not None:
+            view = lineage.view_within(token.after, inner.id, inner.visible_keys)
         else:
             view = lineage.view(token.after)
         item = lineage.item(inner.item) if inner is not None else None

@@ -75,7 +75,7 @@ class Iteration:
     total: int
     is_first: bool = False
     """True before the first state of the chain, which merges the item into its context."""
-    only: tuple[str, ...] | None = None
+    visible_keys: tuple[str, ...] | None = None
     """The keys of the earlier context that its branches see; None for all."""
 
 
@@ -122,14 +122,14 @@ def _encode_token(token: Token) -> list[Any]:
 
 def _encode_iteration(inner: Iteration) -> list[Any]:
     parts: list[Any] = [inner.id, inner.base, inner.item, inner.index, inner.total, inner.is_first]
-    return parts if inner.only is None else [*parts, list(inner.only)]
+    return parts if inner.visible_keys is None else [*parts, list(inner.visible_keys)]
 
 
 def _decode_token(parts: Sequence[Any]) -> Token:
     token = Token(tuple(parts[0]), parts[1])
     if len(parts) > 2 and parts[2] is not None:
         token.iteration = inner = Iteration(*parts[2])
-        inner.only = tuple(inner.only) if inner.only is not None else None
+        inner.visible_keys = tuple(inner.visible_keys) if inner.visible_keys is not None else None
     if len(parts) > 3:
         token.ended, token.base = parts[3], parts[4]
     return token

@@ -81,10 +81,10 @@ def _key_schema(key: KeySchema) -> dict[str, Any]:
     if key.required:
         return {"description": key.doc, **key.kind.json_schema()}
     if key.current_name:
-        about = {"description": f"Deprecated: write {key.current_name}. {key.doc}", "deprecated": True}
+        annotations = {"description": f"Deprecated: write {key.current_name}. {key.doc}", "deprecated": True}
     else:
-        about = {"description": key.doc, **({} if key.default is None else {"default": key.default})}
-    return {**about, **_or_null(key.kind.json_schema())}
+        annotations = {"description": key.doc, **({} if key.default is None else {"default": key.default})}
+    return {**annotations, **_or_null(key.kind.json_schema())}
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -41,49 +41,49 @@ Target = Annotated[str, TARGET]
 # -- advice for invalid combinations of keys, in the author's own names
 
 
-def report_flat_condition(part: ParsedMap, diagnostics: Diagnostics) -> Collection[str]:
+def _report_flat_condition(part: ParsedMap, diagnostics: Diagnostics) -> Collection[str]:
     """Report a condition that is a text with `then` and `else` next to it. Return the keys that it covers."""
     condition = part.content.get("condition")
     if condition is None or not isinstance(condition.content, str):
         return ()
-    beside = [name for name in ("then", "otherwise", "else") if name in part.content]
-    then = _word(part.content.get("then"), "the_state_if_true")
-    otherwise = _word(part.content.get("otherwise", part.content.get("else")), "the_state_if_false")
+    siblings = [name for name in ("then", "otherwise", "else") if name in part.content]
+    then = _name_in(part.content.get("then"), "the_state_if_true")
+    otherwise = _name_in(part.content.get("otherwise", part.content.get("else")), "the_state_if_false")
     expression = shorten(condition.content)
     diagnostics.error(
         Phase.FORM,
         *part.location("condition"),
-        "'condition' is a text here, and must be a map with the keys expression, then and otherwise.",
+        "'condition' is a text here. It must be a map with the keys expression, then and otherwise.",
         f'Write condition: {{expression: "{expression}", then: {then}, otherwise: {otherwise}}}.',
     )
-    return ("condition", *beside)
+    return ("condition", *siblings)
 
 
-def _word(written: YamlNode | None, default: str) -> str:
-    return shorten(written.content) if written is not None and isinstance(written.content, str) else default
+def _name_in(node: YamlNode | None, default: str) -> str:
+    return shorten(node.content) if node is not None and isinstance(node.content, str) else default
 
 
-def split_condition(part: ParsedMap) -> str:
-    """Return how to split a state whose `next` has a condition and an iter_key."""
+def _advise_for_condition(part: ParsedMap) -> str:
+    """Return advice for a state whose `next` has a condition and an iter_key."""
     values: dict[str, Any] = next((condition.values for condition in part.parts("condition")), dict[str, Any]())
     expression, target, otherwise = (shorten(values.get(key, "...")) for key in ("expression", "then", "otherwise"))
     transition = f'condition: {{expression: "{expression}", then: pick_items, otherwise: {otherwise}}}'
-    return _split(part, transition, target)
+    return _advise_to_split(part, transition, target)
 
 
-def split_switch(part: ParsedMap) -> str:
-    """Return how to split a state whose `next` has a switch and an iter_key."""
+def _advise_for_switch(part: ParsedMap) -> str:
+    """Return advice for a state whose `next` has a switch and an iter_key."""
     cases = [case for switch in part.parts("switch") for case in switch.parts("cases")]
     target = shorten(cases[0].values.get("state_id", "...")) if cases else "..."
-    return _split(part, "switch: (as it is, with pick_items in place of that target)", target)
+    return _advise_to_split(part, "switch: (as it is, with pick_items in place of that target)", target)
 
 
-def _split(part: ParsedMap, transition: str, target: str) -> str:
+def _advise_to_split(part: ParsedMap, transition: str, target: str) -> str:
     key = shorten(part.values.get("iter_key", "items"))
     return (
         f"Split it into two states: this one decides, with next: {{{transition}}}; a new state 'pick_items' iterates, "
-        f"with next: {{state_id: {target}, iter_key: {key}}}. The result of the new state must hold {key!r}: a custom "
-        f"node of kind transform_node that extracts it from the context does."
+        f"with next: {{state_id: {target}, iter_key: {key}}}. The result of the new state must contain {key!r}; use a "
+        f"custom node of kind transform_node that extracts it from the context."
     )
 
 
@@ -156,7 +156,7 @@ class Next:
         noun="'next'",
         advice="Write next: {state_id: the_state}.",
         one_of=("state_id", "state_ids", "condition", "switch"),
-        check_mistakes=report_flat_condition,
+        check_mistakes=_report_flat_condition,
         exclusive=(
             ExclusiveKeys("condition", "switch", _ONE_TRANSITION),
             ExclusiveKeys("state_id", "state_ids", _ONE_TRANSITION),
@@ -165,8 +165,8 @@ class Next:
             ),
             ExclusiveKeys("state_ids", "condition", _ONE_TRANSITION),
             ExclusiveKeys("state_ids", "switch", _ONE_TRANSITION),
-            ExclusiveKeys("iter_key", "condition", split_condition),
-            ExclusiveKeys("iter_key", "switch", split_switch),
+            ExclusiveKeys("iter_key", "condition", _advise_for_condition),
+            ExclusiveKeys("iter_key", "switch", _advise_for_switch),
         ),
         requires=(("iter_key", "state_id"),),
     )

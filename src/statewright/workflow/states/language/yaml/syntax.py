@@ -203,7 +203,7 @@ def _detect_open_bracket(error: _ParserError) -> _Finding | None:
     if error.context_at.line < error.at.line or not error.rest.strip():
         advice = "Close the bracket, or put quotes around the text."
         return _Finding(error.context_at, f"the {bracket!r} that opens here is not closed", advice)
-    advice = "Add a comma, close the bracket that was opened before, or put quotes around the whole text."
+    advice = "Separate with a comma, close the bracket that was opened before, or put quotes around the whole text."
     return _Finding(error.at, f"after {bracket!r} a comma or the closing bracket is missing", advice)
 
 
