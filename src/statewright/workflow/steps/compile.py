@@ -46,9 +46,17 @@ from statewright.workflow.steps.llm.resources import (
     as_tool,
     read_tools,
 )
-from statewright.workflow.steps.model import ConditionStep, Definition, LlmStep, LlmTool, Retry, Step, TaskStep
+from statewright.workflow.steps.model import (
+    ConditionStep,
+    Definition,
+    LlmStep,
+    LlmTool,
+    Retry,
+    Step,
+    TaskStep,
+    read_definition,
+)
 from statewright.workflow.steps.node import AsyncStepNode, StepNode, StepOrder
-from statewright.workflow.steps.read import read_definition
 from statewright.workflow.steps.result import StepFailed
 from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, StepsState, state_of
 from statewright.workflow.steps.template import is_true

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 from statewright.errors import suggestion
 from statewright.workflow.states.handlers import StateHandler
@@ -43,13 +43,7 @@ def _check_unsupported(definition: CustomNode) -> list[ConfigFault]:
     return [ConfigFault(("custom_node_id",), f"A {definition.kind} {reason}.", advice)]
 
 
-def _make_unsupported(definition: CustomNode, resources: NodeResources) -> NoReturn:
-    """Raise WorkflowError for an unsupported kind."""
-    refuse_faults(definition, _check_unsupported(definition))
-    raise AssertionError(definition.kind)
-
-
-_STANDARD: Final[dict[str, tuple[NodeFactory, NodeCheck]]] = {
+_STANDARD: Final[dict[str, tuple[NodeFactory | None, NodeCheck]]] = {
     "transform_node": _standard(transform.read, lambda node, config, resources: transform.TransformNode(config)),
     "state_processor_node": _standard(read_state_processor, StateProcessor),
     "generate_documents_tree": _standard(
@@ -57,8 +51,9 @@ _STANDARD: Final[dict[str, tuple[NodeFactory, NodeCheck]]] = {
     ),
     "summarize_conversation_node": _standard(read_nothing, ConversationSummary),
     "result_finalizer_node": _standard(read_nothing, ResultFinalizer),
-    **dict.fromkeys(UNSUPPORTED_KINDS, (_make_unsupported, _check_unsupported)),
+    **dict.fromkeys(UNSUPPORTED_KINDS, (None, _check_unsupported)),
 }
+"""The kinds of the language. An unsupported one has no factory, and its check always fails."""
 
 
 class NodeKinds:
@@ -70,7 +65,7 @@ class NodeKinds:
     @property
     def names(self) -> tuple[str, ...]:
         """All supported kinds, sorted."""
-        return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not _make_unsupported))
+        return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not None))
 
     def register(self, name: str, factory: NodeFactory, *, check: NodeCheck | None = None) -> None:
         """Add or replace a kind.
@@ -87,7 +82,9 @@ class NodeKinds:
     def make_handler(self, definition: CustomNode, resources: NodeResources) -> StateHandler:
         """Return the handler of a state. Raises WorkflowError with all errors of the definition."""
         refuse_faults(definition, self.check_config(definition))
-        return self._kinds[definition.kind][0](definition, resources)
+        factory, _ = self._kinds[definition.kind]
+        assert factory is not None  # the check of an unsupported kind has raised
+        return factory(definition, resources)
 
     def _unknown(self, definition: CustomNode) -> ConfigFault:
         hint = suggestion(definition.kind, self.names, noun="Known kinds")
