@@ -98,17 +98,14 @@ _MAX_LABEL: Final = 40
 
 def list_arrows(transition: Next) -> list[Arrow]:
     """Return the arrows of a state for drawings, as its author wrote them."""
-    if transition.condition is not None:
-        condition = transition.condition
-        branches = [(condition.then, _label(condition.expression.text)), (condition.otherwise, "otherwise")]
-    elif transition.switch is not None:
-        branches = [(case.state_id, _label(case.condition.text)) for case in transition.switch.cases]
-        branches.append((transition.switch.default, "default"))
+    if transition.branches:
+        kind, default = "conditional", "otherwise" if transition.condition is not None else "default"
+        labels = [_label(test.text) if test is not None else default for test, _ in transition.branches]
     else:
-        label = _label(f"each of {transition.iter_key}") if transition.iter_key is not None else ""
-        branches = [(target, label) for target in transition.targets]
-    kind = "conditional" if transition.condition is not None or transition.switch is not None else "plain"
-    return [(END if target == END_STATE else node_of(target), kind, label) for target, label in branches]
+        kind, label = "plain", _label(f"each of {transition.iter_key}") if transition.iter_key is not None else ""
+        labels = [label] * len(transition.targets)
+    nodes = [END if target == END_STATE else node_of(target) for target in transition.targets]
+    return [(node, kind, label) for node, label in zip(nodes, labels, strict=True)]
 
 
 def _label(text: str) -> str:

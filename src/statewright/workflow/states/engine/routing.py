@@ -109,7 +109,8 @@ class Router:
         transition = self._exits[visit.state]
         if transition is None:
             return Routes(self._end_sends(), (END_STATE,))
-        return self._leave(transition, _default_targets(transition), token, visit)
+        defaults = tuple(target for test, target in transition.branches if test is None) or transition.targets
+        return self._leave(transition, defaults, token, visit)
 
     def _leave(self, transition: Next, targets: Sequence[str], token: Token, visit: Visit) -> Routes:
         """Return the transitions to states that gather all branches which can still reach them."""
@@ -138,17 +139,7 @@ def _branch_path(transition: Next, path: str, target: str, possible: Sequence[st
 
 def choose_targets(transition: Next, visit: Visit) -> tuple[str, ...]:
     """Return the targets that the result of a visit selects."""
-    if transition.condition is not None:
-        condition = transition.condition
-        return (condition.then if holds(condition.expression, visit.result) else condition.otherwise,)
-    if transition.switch is not None:
-        matches = (case.state_id for case in transition.switch.cases if holds(case.condition, visit.result))
-        return (next(matches, transition.switch.default),)
+    for test, target in transition.branches:
+        if test is None or holds(test, visit.result):
+            return (target,)
     return transition.targets
-
-
-def _default_targets(transition: Next) -> tuple[str, ...]:
-    """Return the targets if no condition holds."""
-    if transition.condition is not None:
-        return (transition.condition.otherwise,)
-    return (transition.switch.default,) if transition.switch is not None else transition.targets

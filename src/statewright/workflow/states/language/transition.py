@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from statewright.graph import END, START, STOP
@@ -204,18 +204,20 @@ class Next:
     ] = ("*",)
     use_flyweight_history: ClassVar = Ignored("histories are always shared.")
     at: Mark = NOWHERE
+    branches: tuple[tuple[Expression | None, str], ...] = field(init=False, repr=False, compare=False)
+    """The tests and targets of a condition or a switch, in order; the last one has no test. Empty for others."""
+    targets: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """All possible targets, in the order of the file."""
 
     def __post_init__(self) -> None:
-        if self.condition is not None or self.switch is not None:
-            object.__setattr__(self, "state_id", None)  # a check has warned about it
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """All possible targets, in the order of the file."""
+        branches: list[tuple[Expression | None, str]] = []
         if self.condition is not None:
-            return (self.condition.then, self.condition.otherwise)
-        if self.switch is not None:
-            return (*(case.state_id for case in self.switch.cases), self.switch.default)
-        if self.state_ids is not None:
-            return self.state_ids
-        return (self.state_id,) if self.state_id is not None else ()
+            branches = [(self.condition.expression, self.condition.then), (None, self.condition.otherwise)]
+        elif self.switch is not None:
+            branches = [(case.condition, case.state_id) for case in self.switch.cases]
+            branches.append((None, self.switch.default))
+        if branches:
+            object.__setattr__(self, "state_id", None)  # a check has warned about it
+        targets = [target for _, target in branches] or self.state_ids or [self.state_id]
+        object.__setattr__(self, "branches", tuple(branches))
+        object.__setattr__(self, "targets", tuple(target for target in targets if target is not None))
