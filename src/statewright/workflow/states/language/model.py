@@ -169,7 +169,7 @@ class CustomNode:
         object.__setattr__(self, "kind", self.kind or self.id)
 
 
-_ONE_WORKER: Final = "Keep one of them, and make a state of the other."
+_ONE_HANDLER: Final = "Keep one of them, and make a state of the other."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,9 +185,9 @@ class State:
         noun="State",
         one_of=("assistant_id", "tool_id", "custom_node_id"),
         exclusive=(
-            ExclusiveKeys("assistant_id", "tool_id", _ONE_WORKER),
-            ExclusiveKeys("assistant_id", "custom_node_id", _ONE_WORKER),
-            ExclusiveKeys("tool_id", "custom_node_id", _ONE_WORKER),
+            ExclusiveKeys("assistant_id", "tool_id", _ONE_HANDLER),
+            ExclusiveKeys("assistant_id", "custom_node_id", _ONE_HANDLER),
+            ExclusiveKeys("tool_id", "custom_node_id", _ONE_HANDLER),
         ),
     )
     id: Annotated[str, Text(empty=False, rule={"not": {"enum": [END_STATE, *RESERVED]}}), Key("The name of the state.")]

@@ -40,7 +40,7 @@ def _parse_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
 
 
 def _iter_expressions(state: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:
-    """Yield the maps of a state that hold an expression, with its key."""
+    """Yield the maps of a state that have an expression, with its key."""
     for transition in state.parts("next"):
         tests = [(condition, "expression") for condition in transition.parts("condition")]
         tests += [(case, "condition") for switch in transition.parts("switch") for case in switch.parts("cases")]
@@ -106,7 +106,7 @@ def _check_output_schema(state: ParsedMap, diagnostics: Diagnostics) -> None:
         if error.has_bad_reference:
             diagnostics.error(Phase.RULES, path, at, f"The JSON Schema cannot be used: {error}", "")
         else:
-            message = f"This is not a valid JSON Schema, so it is only shown to the model: {error}"
+            message = f"This is not a valid JSON Schema, so it is only sent to the model, and not checked: {error}"
             diagnostics.warn(Phase.RULES, path, at, message, "Correct it, or write an example of the answer.")
 
 

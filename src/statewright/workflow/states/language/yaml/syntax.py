@@ -167,9 +167,9 @@ def _detect_misplaced_colon(error: _ParserError) -> _Finding | None:
     if match is not None and match.start("text") < error.at.column:
         if _CURLY_QUOTES.search(line):
             advice = "Write straight quotes, \" or ': YAML reads curly ones as letters."
-            return _Finding(error.at, "the text holds ': ' and is not in quotes", advice)
+            return _Finding(error.at, "the text contains ': ' and is not in quotes", advice)
         advice = f"Put quotes around the text after '{shorten(match['key'])}:', or remove the colon here."
-        return _Finding(error.at, "the text holds a ':' and is not in quotes", advice)
+        return _Finding(error.at, "the text contains a ':' and is not in quotes", advice)
     before = error.line(error.at.line - 1) if error.at.line > 1 else ""
     if before.strip() and ":" not in before and not before.lstrip().startswith("#"):
         bare = before.lstrip(" -")
