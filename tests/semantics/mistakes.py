@@ -100,7 +100,7 @@ YAML_MISTAKES = {
     "percent sign": wrong(TASK, "task: %name", 12, "'%'"),
     "at sign": wrong(TASK, "task: @name", 12, "'@'"),
     "star": wrong(TASK, "task: *bold* text", 12, "Put quotes around a text that begins with '*'"),
-    "alias of nothing": wrong(TASK, "task: *bold", 12, "Put '&bold' before the value"),
+    "alias of nothing": wrong(TASK, "task: *bold", 12, "Put '&bold' before the intended value"),
     "exclamation mark": wrong("score == 5", "!done", 20, "begins with '!'"),
     "backslash": wrong(TASK, 'task: "C:\\path"', 12, "Double the backslash"),
     "placeholder without quotes": wrong(TASK, "task: {{project}} files", 12, "Put it in quotes"),
@@ -173,7 +173,7 @@ FORM_MISTAKES = {
     "empty expression": wrong("score == 5", "''", 20, "not empty"),
     "empty iter_key": wrong("state_id: look", "state_id: look\n    iter_key: ''", 15, "empty 'iter_key'"),
     "deprecated key beside the new one": wrong(
-        TASK, "interrupt_before: true\n  wait_for_user_confirmation: true", 13, "both are given"
+        TASK, "interrupt_before: true\n  wait_for_user_confirmation: true", 13, "both are present"
     ),
     "autonomous": Mistake("mode: Autonomous\n" + BASE, 1, "not supported"),
     "end as an id": renamed("look", "end", 15, "reserved for the end"),

@@ -20,7 +20,7 @@ from statewright.project.toml_positions import format_path
 from statewright.service import Catalog
 from statewright.workflow.states.resources.chat_models import ModelNames
 from statewright.workflow.steps import read_definition, registered
-from statewright.workflow.steps.llm.models import qualify_model_name
+from statewright.workflow.steps.llm.resources import qualify_model_name
 
 _KINDS: Final = (".py", ".yaml", ".yml", ".json")
 

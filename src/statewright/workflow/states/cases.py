@@ -30,7 +30,7 @@ def read_cases(path: Path) -> list[Case]:
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise InvalidConfig(f"The cases in {str(path)!r} cannot be read: {error}. Give a JSON list of maps.") from error
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):  # pyright: ignore
-        raise InvalidConfig(f"{str(path)!r} does not hold a list of cases. Write a JSON list of maps.")
+        raise InvalidConfig(f"{str(path)!r} does not contain a list of cases. Write a JSON list of maps.")
     cases = cast("list[dict[str, Any]]", value)
     for number, case in enumerate(cases, 1):
         unknown = next((key for key in case if key not in _KEYS), None)
@@ -50,7 +50,7 @@ def run_case(workflow: Workflow, case: Case) -> list[str]:
     except Exception as error:  # a tool may raise anything
         return _compare_error(case.get("err"), error)
     if case.get("err"):
-        return ["the run should fail, and it succeeded"]
+        return ["the run should fail, but it succeeded"]
     return list(_compare_values(case, values))
 
 
@@ -71,18 +71,18 @@ def _compare_values(case: Case, values: Mapping[str, Any]) -> Iterator[str]:
     for key, name in (("ctx", "context"), ("result", "result")):
         if case.get(key) is not None and values[name] != case[key]:
             yield f"the {name} is {_json(values[name])}, not {_json(case[key])}"
-    for state, beginnings in cast("dict[str, Any]", case.get("prompts") or {}).items():
-        yield from _compare_prompts(state, beginnings, [visit["prompt"] for visit in visits if visit["state"] == state])
+    for state, prefixes in cast("dict[str, Any]", case.get("prompts") or {}).items():
+        yield from _compare_prompts(state, prefixes, [visit["prompt"] for visit in visits if visit["state"] == state])
 
 
-def _compare_prompts(state: str, beginnings: Any, prompts: Sequence[Any]) -> Iterator[str]:
-    expected = [beginnings] if isinstance(beginnings, str) else list(beginnings)
+def _compare_prompts(state: str, prefixes: Any, prompts: Sequence[Any]) -> Iterator[str]:
+    expected = [prefixes] if isinstance(prefixes, str) else list(prefixes)
     if len(expected) != len(prompts):
         yield f"state {state!r} was prompted {len(prompts)} times, not {len(expected)}"
         return
-    for begin, prompt in zip(expected, prompts, strict=True):
-        if not str(prompt).startswith(begin):
-            yield f"state {state!r} was prompted with {str(prompt)[:200]!r}, which does not begin with {begin!r}"
+    for prefix, prompt in zip(expected, prompts, strict=True):
+        if not str(prompt).startswith(prefix):
+            yield f"state {state!r} was prompted with {str(prompt)[:200]!r}, which does not begin with {prefix!r}"
 
 
 def _json(value: Any) -> str:

@@ -67,9 +67,7 @@ class Workflow:
 
     def json_schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the input of a run."""
-        return compile_graph(
-            build_graph(self.definition, HandlerFactory(self.definition)), self.definition
-        ).get_input_jsonschema()
+        return self.compile().get_input_jsonschema()
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name!r}: {len(self.definition.states)} states>"
@@ -92,15 +90,15 @@ def load_workflow(path_or_text: str | os.PathLike[str], *, node_kinds: NodeKinds
     kinds = node_kinds or NodeKinds()
     parsed = parse_workflow(text, source=source, node_kinds=kinds.names)
     definition = parsed.expect()
-    faults = [
-        (fault.is_error, fault.problem(node, ("custom_nodes", node.id)))
-        for node in definition.custom_nodes
-        for fault in kinds.check_config(node)
-    ]
-    errors = [problem for is_error, problem in faults if is_error]
+    errors: list[Problem] = []
+    warnings = list(parsed.warnings)
+    for node in definition.custom_nodes:
+        for fault in kinds.check_config(node):
+            problem = fault.problem(node, ("custom_nodes", node.id))
+            (errors if fault.is_error else warnings).append(problem)
     if errors:
         raise WorkflowError(errors, source=source)
-    return Workflow(definition, (*parsed.warnings, *(problem for _, problem in faults)), source=source)
+    return Workflow(definition, warnings, source=source)
 
 
 def _read(path_or_text: str | os.PathLike[str]) -> tuple[str | bytes, str]:

@@ -4,9 +4,8 @@ from statewright.workflow.steps.compile import StepsGraph, compile_steps
 from statewright.workflow.steps.execution import StepContext
 from statewright.workflow.steps.handlers import Handlers, registered, task_handler
 from statewright.workflow.steps.llm.checks import CheckedAnswer, post_check
-from statewright.workflow.steps.llm.tools import ToolsGiven
-from statewright.workflow.steps.model import Definition
-from statewright.workflow.steps.read import read_definition
+from statewright.workflow.steps.llm.resources import ToolsGiven
+from statewright.workflow.steps.model import Definition, read_definition
 from statewright.workflow.steps.result import StepFailed, StepFailure, StepResult
 from statewright.workflow.steps.template import render
 

@@ -1,34 +1,64 @@
 """Compilation of a definition to a graph: each step becomes a node, and its result selects the next one.
 
 A result may name any step, so every node has all steps as destinations. The edges of the graph are the defaults.
+Functions, models and tools that steps name are resolved here; all that are missing are reported together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from statewright.channels import Channel
 from statewright.checkpoint import Checkpointer, TaskResult
 from statewright.clock import Clock, as_seconds, backoff, half_jitter
-from statewright.errors import GraphError, InternalError, NodeTimeoutError, RunError, StorageError, WorkflowError
-from statewright.graph import START, Graph, GraphBuilder, RetryPolicy
+from statewright.errors import (
+    GraphError,
+    InternalError,
+    InvalidConfig,
+    NodeTimeoutError,
+    Problem,
+    RunError,
+    StorageError,
+    ToolError,
+    WorkflowError,
+    suggestion,
+)
+from statewright.graph import START, Graph, GraphBuilder, RetryPolicy, is_coroutine_function
 from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.core.program import NodeProgram, Program
 from statewright.state import StateSchema, UpdateReader
 from statewright.store import Store
-from statewright.workflow.steps.handlers import Handler, Handlers
-from statewright.workflow.steps.kinds import is_true, result_key
-from statewright.workflow.steps.llm.checks import Check
-from statewright.workflow.steps.llm.models import ModelsGiven
-from statewright.workflow.steps.llm.tools import ToolsGiven
-from statewright.workflow.steps.model import ConditionStep, Definition, Retry, Step
-from statewright.workflow.steps.node import StepOrder
-from statewright.workflow.steps.node_factory import StepNodeFactory
-from statewright.workflow.steps.read import read_definition
+from statewright.workflow.steps.handlers import Handler, Handlers, UnknownHandler, as_handlers, bind_step
+from statewright.workflow.steps.kinds import PERFORM_BY_TYPE, perform_async_task, perform_task, result_key
+from statewright.workflow.steps.llm.checks import CHECKS, Check, OutputGuard
+from statewright.workflow.steps.llm.handler import LlmStepHandler
+from statewright.workflow.steps.llm.resources import (
+    DeclaredTool,
+    ModelsGiven,
+    StepModels,
+    TaskTool,
+    ToolFactory,
+    ToolsGiven,
+    as_tool,
+    read_tools,
+)
+from statewright.workflow.steps.model import (
+    ConditionStep,
+    Definition,
+    LlmStep,
+    LlmTool,
+    Retry,
+    Step,
+    TaskStep,
+    read_definition,
+)
+from statewright.workflow.steps.node import AsyncStepNode, StepNode, StepOrder
 from statewright.workflow.steps.result import StepFailed
 from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, StepsState, state_of
+from statewright.workflow.steps.template import is_true
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +133,85 @@ class StepsGraph(CompiledGraph):
     def get_state_jsonschema(self) -> dict[str, Any]:
         """Return the JSON Schema of the visible state: any map."""
         return {**self.get_output_jsonschema(), "title": f"{self.name}State"}
+
+
+# -- nodes
+
+
+class StepNodeFactory:
+    """Creates the nodes of one workflow. Collects problems, so that all of them are reported together."""
+
+    def __init__(
+        self,
+        *,
+        handlers: Handlers | Mapping[str, Handler] | None = None,
+        models: ModelsGiven = None,
+        tools: ToolsGiven = None,
+        checks: Mapping[str, Check] | None = None,
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._handlers = as_handlers(handlers)
+        self._models = StepModels(models)
+        self._tools = read_tools(tools)
+        self._checks: Mapping[str, Check] = {**CHECKS, **(checks or {})}
+
+    def make_node(self, step: Step, index: int, order: StepOrder) -> Callable[..., Any]:
+        """Return the node of the step at an index of the definition."""
+        path = f"steps[{index}]"
+        if isinstance(step, TaskStep):
+            return self._make_task_node(step, path, order)
+        if isinstance(step, LlmStep):
+            return self._make_llm_node(step, path, order)
+        return StepNode(step, order, partial(PERFORM_BY_TYPE[type(step)], step))
+
+    def _report(self, path: str, message: str, hint: str = "") -> None:
+        self.problems.append(Problem(path, 0, 0, message, hint))
+
+    def _make_task_node(self, step: TaskStep, path: str, order: StepOrder) -> Callable[..., Any]:
+        try:
+            function = self._handlers.find(step.handler)
+        except UnknownHandler as error:
+            self._report(f"{path}.handler", str(error), error.hint)
+            return _rejected_node
+        handler = bind_step(function, step)
+        if is_coroutine_function(function):
+            return AsyncStepNode(step, order, partial(perform_async_task, step, handler))
+        return StepNode(step, order, partial(perform_task, step, handler))
+
+    def _make_llm_node(self, step: LlmStep, path: str, order: StepOrder) -> Callable[..., Any]:
+        tools = [self._make_tool(tool, step, f"{path}.tools[{index}].name") for index, tool in enumerate(step.tools)]
+        # One known model is enough: a run reports an unknown one, and uses the next.
+        if not any(self._models.has(name) for name in (step.model, *step.fallback_models)):
+            hint = "Register it, or name its provider: provider:model."
+            self._report(f"{path}.model", f"The model {step.model!r} is unknown.", hint)
+        for index, name in enumerate(step.guardrails.post_checks):
+            if name not in self._checks:
+                hint = suggestion(name, self._checks, noun="Checks")
+                self._report(f"{path}.guardrails.postChecks[{index}]", f"Check {name!r} does not exist.", hint)
+        if self.problems:
+            return _rejected_node
+        known_tools = [tool for tool in tools if tool is not None]
+        handler = LlmStepHandler(step, order, self._models, known_tools, OutputGuard(step, self._checks))
+        return AsyncStepNode(step, order, handler.perform)
+
+    def _make_tool(self, tool: LlmTool, step: LlmStep, path: str) -> ToolFactory | None:
+        """Return the implementation of a tool; report a problem and return None if there is none."""
+        if tool.name in self._tools:
+            try:
+                declared = DeclaredTool(tool, as_tool(self._tools[tool.name], tool.name))
+            except (ToolError, InvalidConfig) as error:
+                self._report(path, str(error))
+                return None
+            return lambda execution: declared
+        if self._handlers.has(tool.name):
+            return partial(TaskTool, tool, self._handlers.find(tool.name), step)
+        hint = suggestion(tool.name, [*self._tools, *self._handlers.names], noun="Tools and handlers")
+        self._report(path, f"Tool {tool.name!r} does not exist.", hint)
+        return None
+
+
+def _rejected_node(values: Any) -> None:
+    """Stand in for a node that cannot be created: the definition is rejected."""
 
 
 # -- compilation

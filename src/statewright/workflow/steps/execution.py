@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, cast
@@ -45,7 +46,8 @@ class StepContext:
         self._input = workflow_input or {}
         self._state = workflow_state or {}
         self._config = config or {}
-        self._runtime = runtime
+        self.runtime = cast("Runtime[Any]", runtime)
+        """The runtime of the node: journaled steps, heartbeats, the store. None in a context created by a test."""
 
     @cached_property
     def workflow_input(self) -> dict[str, Any]:
@@ -62,11 +64,6 @@ class StepContext:
         """The `config` of the step; the arguments when a model calls the handler as a tool."""
         return copy_json(dict(self._config))
 
-    @property
-    def runtime(self) -> Runtime[Any]:
-        """The runtime of the node: journaled steps, heartbeats, the store. None in a context created by a test."""
-        return cast("Runtime[Any]", self._runtime)
-
 
 # -- waiting for an answer, a signal or an instant
 #
@@ -74,27 +71,21 @@ class StepContext:
 # an invalid answer the step opens the next one.
 
 AnswerCheck = Callable[[Any], str | None]
-"""Returns why an answer is invalid; None for a valid one."""
+"""Returns why an answer is not valid; None for a valid one."""
 
 
+@dataclass(frozen=True, slots=True)
 class WaitRequest:
     """A request to wait for an answer, a signal, an instant, or the first of a signal and an instant."""
 
-    def __init__(
-        self,
-        value: Any,
-        *,
-        signal: str | None = None,
-        is_timer: bool = False,
-        delay: Duration | None = None,
-        until: datetime | None = None,
-    ) -> None:
-        self.value = value
-        self.signal = signal
-        self.is_timer = is_timer
-        """True if the step waits for the instant only."""
-        self.delay = delay
-        self.until = until
+    value: Any
+    """The value of the interrupt, which is sent to the person or program that answers."""
+    _: KW_ONLY
+    signal: str | None = None
+    is_timer: bool = False
+    """True if the step waits for the instant only."""
+    delay: Duration | None = None
+    until: datetime | None = None
 
     def to_interrupt(self) -> dict[str, Any]:
         """Return the options of the interrupt that represents the wait."""
@@ -103,34 +94,6 @@ class WaitRequest:
         if self.signal is not None:
             return {"value": self.value, "kind": "event", "event": self.signal, "schema": dict[str, Any]}
         return {"value": self.value, "schema": dict[str, Any]}
-
-
-def wait_for_answer(request: WaitRequest, key: str, runtime: Runtime[Any], check_answer: AnswerCheck) -> Any:
-    """Return the answer to a request; None if it timed out. Suspends the node if there is no answer yet.
-
-    An invalid answer is recorded in the log of the run, and the wait continues with its original deadline.
-    """
-    delay, until, number = request.delay, request.until, 0
-    while True:
-        interrupt = runtime.asked(f"{key}.{number}")
-        answer = wait_for("a step", f"{key}.{number}", delay, request.to_interrupt, until, repeats=True)
-        if answer is None or request.is_timer:
-            return answer
-        reason = check_answer(answer)
-        if reason is None:
-            return answer
-        if interrupt is not None:
-            delay, until = None, interrupt.due_at
-            runtime.record("step_reported", {"event": {"type": "SIGNAL_IGNORED", "payload": {"reason": reason}}})
-        number += 1
-
-
-def find_open_key(keys: Sequence[str], runtime: Runtime[Any]) -> str:
-    """Return the key under which the step is already waiting; the first key if it is not waiting yet."""
-    scope = current_scope()
-    if scope is None or not scope.run.known_interrupts:  # no step is waiting, the usual case
-        return keys[0]
-    return next((key for key in keys if find_open_interrupt(key, runtime) is not None), keys[0])
 
 
 def find_open_interrupt(key: str, runtime: Runtime[Any]) -> Interrupt | None:
@@ -211,10 +174,13 @@ class StepExecution:
         A failed run that is retried restarts its attempt count; `retry` in the config counts the retries of the run.
         """
         if self._key is None:
-            run_retries = self._configurable.get("retry", 0)
-            # An unsaved attempt is not counted after a restart, but the interrupt that it opened still exists.
-            attempts = range(self.runtime.execution_info.attempt, self.step.retry.max_attempts + 1)
-            self._key = find_open_key([f"{run_retries}/{attempt}" for attempt in attempts], self.runtime)
+            retry, attempt = self._configurable.get("retry", 0), self.runtime.execution_info.attempt
+            self._key, scope = f"{retry}/{attempt}", current_scope()
+            if scope is not None and scope.run.known_interrupts:  # some step is waiting, which is unusual
+                # An unsaved attempt is not counted after a restart, but the interrupt that it opened still exists.
+                keys = [f"{retry}/{number}" for number in range(attempt, self.step.retry.max_attempts + 1)]
+                open_keys = (key for key in keys if find_open_interrupt(key, self.runtime) is not None)
+                self._key = next(open_keys, self._key)
         return self._key
 
     def find_open_interrupt(self) -> Interrupt | None:
@@ -222,8 +188,24 @@ class StepExecution:
         return find_open_interrupt(self.request_key, self.runtime)
 
     def wait_for(self, request: WaitRequest, check_answer: AnswerCheck) -> Any:
-        """Return the answer to a request; None if it timed out. Suspends the node if there is no answer yet."""
-        return wait_for_answer(request, self.request_key, self.runtime, check_answer)
+        """Return the answer to a request; None if it timed out. Suspends the node if there is no answer yet.
+
+        An invalid answer is recorded in the log of the run, and the wait continues with its original deadline.
+        """
+        delay, until, number = request.delay, request.until, 0
+        while True:
+            key = f"{self.request_key}.{number}"
+            interrupt = self.runtime.asked(key)
+            answer = wait_for("a step", key, delay, request.to_interrupt, until, repeats=True)
+            if answer is None or request.is_timer:
+                return answer
+            reason = check_answer(answer)
+            if reason is None:
+                return answer
+            if interrupt is not None:
+                delay, until = None, interrupt.due_at
+                self.report_event("SIGNAL_IGNORED", reason=reason)
+            number += 1
 
     # -- reporting
 

@@ -1,4 +1,4 @@
-"""Registry of the functions that task steps call, by the names that definitions use.
+"""Registry of the functions that task steps call, by the names that definitions use for them.
 
 Definitions are untrusted: a name refers to a registered function or to a function of an explicitly allowed module, and
 no other name causes an import.
@@ -119,9 +119,15 @@ def as_handlers(handlers: Handlers | Mapping[str, Handler] | None) -> Handlers:
     return handlers if isinstance(handlers, Handlers) else Handlers(handlers)
 
 
-def takes_step(function: Handler) -> bool:
-    """Return whether a handler takes the step in addition to the context."""
-    return _arity(function) == 2
+def bind_step(handler: Handler, step: Any) -> Handler:
+    """Return a handler as a function of the context alone; one that takes the step too receives `step`."""
+    if _arity(handler) != 2:
+        return handler
+
+    def call(context: Any) -> Any:
+        return handler(context, step)
+
+    return call
 
 
 def _arity(function: Handler) -> int | None:

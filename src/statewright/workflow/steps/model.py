@@ -1,19 +1,24 @@
 """The model of a workflow of steps: the JSON document, validated, with defaults filled in.
 
-Field names are those of the language in snake case; JSON uses camel case. See `read` for parsing.
+Field names are those of the language in snake case; JSON uses camel case. `read_definition` parses a document, and
+reports all of its problems together.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from statewright.data.problems import expects
+from statewright.data.problems import expects, problems_from
+from statewright.errors import Problem, WorkflowError, suggestion
+from statewright.graph.command import RESERVED
 
 Integer = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
@@ -186,3 +191,69 @@ class Definition(_StrictModel):
             if step.name == name:
                 return step
         raise KeyError(name)
+
+
+# -- parsing
+
+
+def read_definition(document: str | bytes | Mapping[str, Any], *, source: str = "the workflow") -> Definition:
+    """Parse a definition from JSON text or from decoded JSON. Raises WorkflowError with all problems."""
+    value = _parse_json(document, source) if isinstance(document, str | bytes) else document
+    try:
+        definition = Definition.model_validate(value)
+    except ValidationError as error:
+        raise WorkflowError([*problems_from(error, Definition)], source=source) from None
+    names = Counter(step.name for step in definition.steps)
+    problems = [
+        Problem(f"steps[{index}]{key}", 0, 0, message, advice)
+        for check in (_check_name, _check_transitions, _check_wait)
+        for index, step in enumerate(definition.steps)
+        for key, message, advice in check(step, definition, names)
+    ]
+    if problems:
+        raise WorkflowError(problems, source=source)
+    return definition
+
+
+def _parse_json(text: str | bytes, source: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line, column = getattr(error, "lineno", 0), getattr(error, "colno", 0)
+        problem = Problem("", line, column, f"It is not valid JSON: {getattr(error, 'msg', error)}.")
+        raise WorkflowError([problem], source=source) from None
+
+
+_Findings = Iterator[tuple[str, str, str]]
+"""The key of a step, the mistake in it, and advice."""
+
+
+def _check_name(step: Step, definition: Definition, names: Counter[str]) -> _Findings:
+    if step.name in RESERVED or ":" in step.name or "|" in step.name:  # these separate the parts of generated names
+        advice = "Choose a name without ':' and '|' that the engine does not reserve."
+        yield ".name", f"A step cannot be called {step.name!r}.", advice
+    if names[step.name] > 1 and definition.step(step.name) is not step:
+        yield ".name", f"Another step is called {step.name!r} too.", "Rename one."
+
+
+def _check_transitions(step: Step, definition: Definition, names: Counter[str]) -> _Findings:
+    """Report transitions to unknown steps, and transitions that cannot be combined."""
+    is_condition = isinstance(step, ConditionStep)
+    targets = [("trueStep", step.true_step), ("falseStep", step.false_step)] if is_condition else []
+    for key, target in [*targets, ("next", step.next)]:
+        if target is not None and target not in names:
+            yield f".{key}", f"Step {target!r} does not exist.", suggestion(target, names, noun="Steps")
+    if is_condition and (step.next or step.end):
+        yield "", "A condition leads to its two steps only.", "Remove next and end."
+    elif step.next and step.end:
+        yield "", "The step has both next and end.", "Keep one of them."
+
+
+def _check_wait(step: Step, definition: Definition, names: Counter[str]) -> _Findings:
+    if not isinstance(step, WaitStep):
+        return
+    if (step.duration_ms is None) == (step.until_timestamp is None):
+        which = "neither" if step.duration_ms is None else "both"
+        yield "", f"It has {which} of durationMs and untilTimestamp.", "Give one of them."
+    elif step.until_timestamp is not None and step.until_timestamp.tzinfo is None:
+        yield ".untilTimestamp", "The instant has no time zone.", "Add one, e.g. Z for UTC."

@@ -1,16 +1,15 @@
-"""Steps as graph nodes: run the handler, and convert its result to writes and a transition."""
+"""Steps as graph nodes: a node performs its step, and converts the result to writes and a transition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from statewright.errors import InvalidUpdateError, suggestion
 from statewright.graph import END, Command, Runtime
 from statewright.workflow.steps.execution import StepExecution
-from statewright.workflow.steps.jsonable import to_jsonable_map
 from statewright.workflow.steps.model import Definition, Step
-from statewright.workflow.steps.result import NEXT_STEP, StepFailed, StepResult
+from statewright.workflow.steps.result import NEXT_STEP, StepFailed, StepResult, to_jsonable_map
 from statewright.workflow.steps.state import StepWrites
 
 
@@ -58,17 +57,10 @@ class StepOrder:
 Values = Mapping[str, Any]
 
 
-class StepHandler(Protocol):
-    """Performs the steps of one kind. It waits by itself, so its result is either completed or failed."""
-
-    @property
-    def perform(self) -> Callable[[StepExecution], StepResult | Coroutine[Any, Any, StepResult]]: ...
-
-
 class StepNode:
-    """The node of a step whose handler is sync."""
+    """The node of a step. `perform` returns its result."""
 
-    def __init__(self, step: Step, order: StepOrder, perform: Callable[[StepExecution], StepResult]) -> None:
+    def __init__(self, step: Step, order: StepOrder, perform: Callable[[StepExecution], Any]) -> None:
         self._step = step
         self._order = order
         self._perform = perform
@@ -78,17 +70,10 @@ class StepNode:
         return make_command(execution, self._perform(execution), self._order)
 
 
-class AsyncStepNode:
-    """The node of a step whose handler is async."""
+class AsyncStepNode(StepNode):
+    """The node of a step whose `perform` is a coroutine function."""
 
-    def __init__(
-        self, step: Step, order: StepOrder, perform: Callable[[StepExecution], Coroutine[Any, Any, StepResult]]
-    ) -> None:
-        self._step = step
-        self._order = order
-        self._perform = perform
-
-    async def __call__(self, values: Values, runtime: Runtime[Any], config: Values) -> Command[Any]:
+    async def __call__(self, values: Values, runtime: Runtime[Any], config: Values) -> Command[Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         execution = StepExecution(self._step, values, runtime, config)
         return make_command(execution, await self._perform(execution), self._order)
 

@@ -1,16 +1,22 @@
-"""Results and failures of steps.
+"""Results and failures of steps, and their conversion to JSON.
 
 A result has an output, which is stored with the record of the step, and updates, which are merged into the state. The
 merge is shallow and happens when the step has completed: a map replaces a map, and no key is ever removed.
+
+The state is stored and sent as JSON, so it holds nothing else. Values are copied at the boundary between handlers and
+the state: a handler that later modifies its arguments or its result does not change the state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast, get_args
 
+from pydantic.alias_generators import to_camel
+
+from statewright.data.jsonable import quoted, to_strict_jsonable
 from statewright.errors import InvalidUpdateError, RunError, suggestion
 
 DEFAULT_CODE: Final = "STEP_FAILED"
@@ -33,7 +39,7 @@ class StepFailed(RunError):
     ) -> None:
         self.code = code or DEFAULT_CODE
         self.details = details
-        """Machine-readable details, as JSON."""
+        """Details for programs, as JSON."""
         self.is_final = is_final
         """True if another attempt would fail in the same way."""
         self.retry_after = retry_after
@@ -47,14 +53,6 @@ NEXT_STEP: Final = "__nextStep"
 """The key of an update that names the next step. It never reaches the state."""
 StepStatus = Literal["completed", "failed", "waiting"]
 _STATUSES: Final = get_args(StepStatus)
-_KEYS: Final = {
-    "status": "status",
-    "output": "output",
-    "stateUpdates": "state_updates",
-    "error": "error",
-    "waitUntil": "wait_until",
-    "signalType": "signal_type",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +89,10 @@ class StepResult:
         return self.state_updates.get(NEXT_STEP) if self.status == "completed" else None
 
 
+_FIELDS_BY_KEY: Final = {to_camel(field.name): field.name for field in fields(StepResult)}
+"""The keys of a result that is written as a map."""
+
+
 def read_result(value: Any, step: str) -> StepResult:
     """Convert the return value of a handler: a StepResult, a map with its keys in camel case, or None for completed.
 
@@ -110,16 +112,22 @@ def read_result(value: Any, step: str) -> StepResult:
 
 
 def _from_map(mapping: Mapping[str, Any], step: str) -> StepResult:
-    unknown = next((key for key in mapping if key not in _KEYS), None)
+    unknown = next((key for key in mapping if key not in _FIELDS_BY_KEY), None)
     if unknown is not None:
-        hint = suggestion(str(unknown), _KEYS, noun="Keys")
-        raise InvalidUpdateError(f"The result of step {step!r} has a key {unknown!r}. {hint}")
-    fields = {_KEYS[key]: value for key, value in mapping.items() if value is not None}
-    if isinstance(fields.get("error"), Mapping):
-        fields["error"] = StepFailure(**{"message": "", **fields["error"]})
-    if isinstance(fields.get("wait_until"), str):
-        fields["wait_until"] = datetime.fromisoformat(fields["wait_until"])
-    return StepResult(**fields)
+        hint = suggestion(str(unknown), _FIELDS_BY_KEY, noun="Keys")
+        raise InvalidUpdateError(f"The result of step {step!r} has an unknown key {unknown!r}. {hint}")
+    values = {_FIELDS_BY_KEY[key]: value for key, value in mapping.items() if value is not None}
+    try:
+        if isinstance(values.get("error"), Mapping):
+            values["error"] = StepFailure(**{"message": "", **values["error"]})
+        if isinstance(values.get("wait_until"), str):
+            values["wait_until"] = datetime.fromisoformat(values["wait_until"])
+    except (TypeError, ValueError) as error:
+        raise InvalidUpdateError(
+            f"The result of step {step!r} is not valid: {error}. Return an error with the keys message, code and "
+            f"details, and waitUntil as an ISO 8601 instant."
+        ) from error
+    return StepResult(**values)
 
 
 def _check_result(result: StepResult, step: str) -> None:
@@ -135,7 +143,31 @@ def _check_result(result: StepResult, step: str) -> None:
         raise InvalidUpdateError(
             f"Step {step!r} has the status 'waiting' and nothing to wait for. Return waitUntil, signalType, or both."
         )
-    if result.wait_until is not None and result.wait_until.tzinfo is None:
+    if result.wait_until is not None and getattr(result.wait_until, "tzinfo", None) is None:
         raise InvalidUpdateError(
-            f"waitUntil of step {step!r} is {result.wait_until}, which has no time zone. Add one, e.g. {UTC}."
+            f"waitUntil of step {step!r} is {result.wait_until}, which has no time zone. Return a datetime with one, "
+            f"e.g. {UTC}."
         )
+
+
+# -- conversion to JSON
+
+
+def to_jsonable(value: Any, label: str) -> Any:
+    """Convert a value to JSON, as a copy: dataclasses and models become maps, instants text, NaN and infinity null.
+
+    Raises InvalidUpdateError for a value that JSON cannot represent; `label` names the value in the message.
+    """
+    try:
+        return to_strict_jsonable(value)
+    except ValueError as error:
+        raise InvalidUpdateError(
+            f"{label} cannot be written as JSON: {error}. Use text, numbers, booleans, lists and maps."
+        ) from error
+
+
+def to_jsonable_map(value: Any, label: str) -> dict[str, Any]:
+    """Convert a map to JSON, as a copy. Raises InvalidUpdateError for anything else."""
+    if not isinstance(value, Mapping):
+        raise InvalidUpdateError(f"{label} is {quoted(value)} of type {type(value).__name__}. Use a map.")
+    return to_jsonable(cast("Mapping[str, Any]", value), label)

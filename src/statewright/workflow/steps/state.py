@@ -7,13 +7,13 @@ channels hold bookkeeping: the number of visits to each step, and the prefix of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, TypedDict, cast
 
 from statewright.channels import LastValue, Overwrite, Reduced
 from statewright.errors import InvalidUpdateError
 from statewright.state import IdSource, UpdateReader
-from statewright.workflow.steps.jsonable import to_jsonable_map
-from statewright.workflow.steps.result import NEXT_STEP
+from statewright.workflow.steps.result import NEXT_STEP, to_jsonable_map
 
 
 def shallow_merge(current: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,13 +22,13 @@ def shallow_merge(current: Mapping[str, Any], update: Mapping[str, Any]) -> dict
 
 
 class Origin(LastValue):
-    """A text stored with the run, hidden from its output."""
+    """Channel of a text that is stored with the run, and hidden from its output."""
 
     hidden: ClassVar[bool] = True
 
 
 class Visits(Reduced):
-    """Counts stored with the run, hidden from its output."""
+    """Channel of counts that are stored with the run, and hidden from its output."""
 
     hidden: ClassVar[bool] = True
 
@@ -50,14 +50,12 @@ class StepsState(TypedDict, total=False):
 CHANNELS: Final = ("input", "state", "visits", "origin")
 
 
+@dataclass(slots=True)
 class StepWrites:
     """The writes of a finished step."""
 
-    __slots__ = ("state", "visits")
-
-    def __init__(self, state: dict[str, Any], visits: dict[str, int]) -> None:
-        self.state = state
-        self.visits = visits
+    state: dict[str, Any]
+    visits: dict[str, int]
 
 
 class StateUpdates(UpdateReader):

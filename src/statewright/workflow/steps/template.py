@@ -1,8 +1,9 @@
-"""Text templates over the input and state of a run: `{{input.name}}` and `{{state.name}}`.
+"""Templates such as `{{input.name}}` and conditions such as `lead.score`: paths into the input and state of a run.
 
-The rules are those of a JavaScript template function: a missing last key renders as an empty text, and a placeholder
-whose path leads through a missing key or a scalar is left as written. Maps and lists render as JSON, where JavaScript
-would print nothing useful. Inserted values are not parsed again, so a value cannot refer to other values.
+Both follow the rules of JavaScript, in which such workflows were first written. In a template a missing last key
+renders as an empty text, and a placeholder whose path leads through a missing key or a scalar is left as written. Maps
+and lists render as JSON, where JavaScript would print nothing useful. Inserted values are not parsed again, so a value
+cannot refer to other values.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from decimal import Decimal
 from typing import Any, Final, cast
 
 _PLACEHOLDER: Final = re.compile(r"\{\{([\w.]+)\}\}", re.ASCII)
-_INDEX: Final = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _MISSING: Final = object()
 _BROKEN_PATH: Final = object()
 _SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
@@ -31,6 +32,17 @@ def render(template: str, workflow_input: Any, workflow_state: Any) -> str:
         return match[0] if value is _BROKEN_PATH else to_text(value)
 
     return _PLACEHOLDER.sub(replace, template)
+
+
+def is_expression_true(expression: str, state: Mapping[str, Any]) -> bool:
+    """Return whether the value at a path in the state is truthy. A missing value is not."""
+    value = _follow_path(state, expression.strip().split("."))
+    return value is not _MISSING and value is not _BROKEN_PATH and is_true(value)
+
+
+def is_true(value: Any) -> bool:
+    """Return whether JavaScript treats a value as true: all but null, false, 0, NaN and "", so even an empty list."""
+    return value == value and value not in (None, False, 0, "")  # NaN is not equal to itself
 
 
 def _follow_path(value: Any, path: list[str]) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.steps.kinds import is_expression_true, is_true
+from statewright.workflow.steps.template import is_expression_true, is_true
 
 
 @pytest.mark.parametrize("value", [80, -1, 0.5, "0", "false", " ", True, [], {}, [0], {"a": None}, float("inf")])
@@ -27,6 +27,8 @@ def test_what_is_false(value: Any) -> None:
         ("lead.score", True),
         ("lead.items.0", True),
         ("lead.items.1", False),
+        ("lead.items.00", False),
+        (f"lead.items.{'9' * 5000}", False),
         ("lead.items.length", False),
         ("lead.missing.more", False),
         ("score.more", False),

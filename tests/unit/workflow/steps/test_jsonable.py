@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from statewright.errors import InvalidUpdateError
-from statewright.workflow.steps.jsonable import to_jsonable, to_jsonable_map
+from statewright.workflow.steps.result import to_jsonable, to_jsonable_map
 
 
 @dataclass

@@ -8,8 +8,8 @@ import pytest
 
 from statewright.graph import is_coroutine_function
 from statewright.workflow.steps import read_definition
+from statewright.workflow.steps.compile import StepNodeFactory
 from statewright.workflow.steps.node import StepOrder
-from statewright.workflow.steps.node_factory import StepNodeFactory
 
 
 async def awaited(ctx: Any) -> None: ...

@@ -6,12 +6,12 @@ from collections.abc import Container, Mapping
 from typing import Any, cast
 
 from statewright.agents import as_text
-from statewright.workflow.states.engine.visit import Effects, Visit
+from statewright.workflow.states.engine.visit import Visit
 
 Context = Mapping[str, Any]
 
 
-def add_or_replace_context_store(left: Context | None, right: Context | None) -> dict[str, Any]:
+def merge_contexts(left: Context | None, right: Context | None) -> dict[str, Any]:
     """Merge two contexts; keys of `right` win."""
     return {**(left or {}), **(right or {})}
 
@@ -23,39 +23,26 @@ def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] 
     other branches have added. `seen` is None if the context belongs to one branch.
     """
     if visit.fills and isinstance(item, dict):
-        context = add_or_replace_context_store(context, cast("dict[str, Any]", item))
+        context = merge_contexts(context, cast("dict[str, Any]", item))
     effects = visit.effects
     new = context_updates(visit.result, splits=effects.splits) if effects.store else {}
-    if effects.clear is True:
-        context = _without(context, seen, new)
-    elif effects.clear == "keep_current":
-        context = {**_without(context, seen, new), **new}
+    keyed = {effects.output_key: visit.output} if effects.output_key is not None else {}
+
+    def may_remove(name: str) -> bool:
+        return seen is None or name in seen or name in new
+
+    if effects.clear:
+        context = {name: value for name, value in context.items() if not may_remove(name)}
+        context.update(new if effects.clear == "keep_current" else {})
     elif effects.append:
-        context = append_values(context, {**new, **_under_key(effects, visit.output)})
+        context = append_values(context, {**new, **keyed})
     elif new:
-        context = add_or_replace_context_store(context, new)
-    if effects.output_key is not None and (effects.clear or not effects.append):
-        context = {**context, effects.output_key: visit.output}
-    return _without_reset(context, effects, seen, new) if effects.reset else context
-
-
-def _without(context: Context, seen: Container[str] | None, new: Context) -> dict[str, Any]:
-    """Return the context without the keys that a branch has seen or now writes itself."""
-    if seen is None:
-        return {}
-    return {name: value for name, value in context.items() if name not in seen and name not in new}
-
-
-def _without_reset(context: Context, effects: Effects, seen: Container[str] | None, new: Context) -> Context:
-    return {
-        name: value
-        for name, value in context.items()
-        if name not in effects.reset or not (seen is None or name in seen or name in new)
-    }
-
-
-def _under_key(effects: Effects, output: Any) -> dict[str, Any]:
-    return {effects.output_key: output} if effects.output_key is not None else {}
+        context = merge_contexts(context, new)
+    if keyed and (effects.clear or not effects.append):
+        context = merge_contexts(context, keyed)
+    if not effects.reset:
+        return context
+    return {name: value for name, value in context.items() if name not in effects.reset or not may_remove(name)}
 
 
 def context_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:
@@ -65,21 +52,21 @@ def context_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:
     """
     if isinstance(result, dict):
         return cast("dict[str, Any]", result)
-    news: dict[str, Any] = {}
+    updates: dict[str, Any] = {}
     if isinstance(result, list) and not splits:
         for item in cast("list[Any]", result):
             if isinstance(item, dict):
-                news.update(cast("dict[str, Any]", item))
-    return news
+                updates.update(cast("dict[str, Any]", item))
+    return updates
 
 
-def append_values(context: Context, news: Context) -> Context:
+def append_values(context: Context, values: Context) -> Context:
     """Return the context with values appended to lists. An existing single value becomes the first item if truthy."""
-    new = dict(context)
-    for name, value in news.items():
+    result = dict(context)
+    for name, value in values.items():
         before = context.get(name)
-        new[name] = [*before, value] if isinstance(before, list) else [before, value] if before else [value]
-    return new
+        result[name] = [*before, value] if isinstance(before, list) else [before, value] if before else [value]
+    return result
 
 
 def make_initial_context(value: Any, files: Any = ()) -> dict[str, Any]:

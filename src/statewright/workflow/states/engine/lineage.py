@@ -1,16 +1,35 @@
 """Context and message history of a branch, derived from the visits it follows.
 
-The problem: thousands of branches share a large context, each with its own changes, and loops make long runs. Copying
-the context into every branch costs memory in proportion to both, and would have to be stored with each checkpoint.
+The problem
+    A branch sees a context (JSON values by name, often large) and a history of messages. Iterations make thousands of
+    branches, each with its own changes to both, and loops make long runs. A copy per branch would cost memory in
+    proportion to branches and context, and each checkpoint would store it again.
 
-The approach: visits are the only stored truth. The view of a branch is a fold over its ancestors in a topological
-order. When branches merge, the ancestors of the first one come first, then those that the others add. So each visit
-counts once, and if two branches wrote the same key, the last one wins. A linear history extends the cached view of the
-visit before it, so a step costs as much as its own visit; a merge folds from the start, as its order may differ from
-all cached ones.
+The approach
+    Visits are the only stored truth, and the view of a branch is a fold over them: start with the input of the run,
+    then apply the effects of each ancestor in order. For example, `plan` starts `left` and `right`, and `join` follows
+    both:
 
-Rejected: storing contexts in tokens (a copy per branch and checkpoint), and merging contexts instead of visits, which
-would count a common ancestor twice for keys that append.
+        plan ──┬──▶ left ───┐
+               └──▶ right ──┴──▶ join        join sees: input, plan, left, right
+
+    `left` does not see `right`. For `join`, the ancestors of the first branch come first, then those that the others
+    add, each after the visits that it follows. So a common ancestor counts once, and if two branches wrote the same
+    key, the last one wins. Branches are ordered by their paths (see `token`), not by the time at which they end, so the
+    same run gives the same context every time.
+
+    Some effects remove content: clearing the context, resetting keys, forgetting or summarizing messages. In a merge
+    such a visit removes only what its own branch had seen, and never what a concurrent branch has added. This is why
+    `_apply_visits` looks up the view of each such visit on its own.
+
+The cost
+    A linear history extends the cached view of the visit before it, so a step costs as much as its own visit. A merge
+    folds from the start, because its order may differ from all cached ones. Views, lineages and parsed outputs are
+    caches: they can be derived again from the visits, and are neither stored nor part of the state.
+
+Rejected
+    Contexts in tokens: a copy per branch and checkpoint. Merging contexts instead of visits: a value that a common
+    ancestor appended to a list would be counted twice, and a removal could not be told from a key that never existed.
 """
 
 from __future__ import annotations
@@ -28,13 +47,12 @@ from statewright.workflow.states.engine.token import parse_branch_path
 from statewright.workflow.states.engine.visit import ANSWER, ItemRef, Visit
 from statewright.workflow.states.expressions.output import ParsedOutput
 
-_MOST_VIEWS: Final = 256
+_MAX_VIEWS: Final = 256
 """Maximum number of cached views per lineage."""
-_INPUT: Final = ""
-"""Key of the message that holds the input of the run."""
-SUMMARY: Final = "summary"
-_MOST_LINEAGES: Final = 64
+_MAX_LINEAGES: Final = 64
 """Maximum number of cached lineages."""
+_INPUT_KEY: Final = ""
+"""Key of the message that holds the input of the run."""
 
 
 class BranchView(NamedTuple):
@@ -54,7 +72,8 @@ class Lineage:
 
     def __init__(self, raw_input: Any, files: Any = (), *, position: int = 0, entry: Visit | None = None) -> None:
         self.position = position
-        """The number of visits of the thread that it covers, including those of earlier runs."""
+        """The number of visits of the thread up to and including the last one of the lineage. Those of earlier runs
+        count, although they are not part of it."""
         self.raw_input = raw_input
         self.input = entry.run_input(raw_input) if entry is not None else ParsedOutput(raw_input)
         """The input with its parsed value."""
@@ -68,7 +87,9 @@ class Lineage:
     def _start(self) -> BranchView:
         """The view before the first visit."""
         text = format_input(self.raw_input)
-        return BranchView(make_initial_context(self.input.result, self._files), {_INPUT: Message(text)} if text else {})
+        return BranchView(
+            make_initial_context(self.input.result, self._files), {_INPUT_KEY: Message(text)} if text else {}
+        )
 
     def extend(self, visits: Iterable[Visit]) -> None:
         """Add visits, oldest first."""
@@ -80,6 +101,7 @@ class Lineage:
 
     def is_prefix_of(self, visits: Sequence[Visit]) -> bool:
         """Return whether the visits of a thread extend this lineage within the same run."""
+        # Compared by identity: a fork of the thread may have other visits with the same ids.
         if not self._order or len(visits) < self.position or visits[self.position - 1] is not self._order[-1]:
             return False
         return not any(visit.is_entry for visit in visits[self.position :])
@@ -104,17 +126,21 @@ class Lineage:
             return self._view_of(after[0])
         return self._apply_visits(self._start, self._list_ancestors(after), merges=True)
 
-    def view_within(self, after: Sequence[str], opener: str, only: Sequence[str]) -> BranchView:
-        """Return the view of a branch in an iteration that exposes only some keys of the earlier context."""
+    def view_within(self, after: Sequence[str], opener: str, visible_keys: Sequence[str]) -> BranchView:
+        """Return the view of a branch in an iteration that exposes only some keys of the earlier context.
+
+        `opener` is the visit that started the iteration: keys that later visits of the branch wrote are all visible.
+        """
         visits: list[Visit] = []
         while True:
-            visits.extend(self._visits[visit_id] for visit_id in reversed(after[1:]))  # answers at breakpoints
+            # Within an iteration a branch follows one visit, and after it the answers at breakpoints.
+            visits.extend(self._visits[visit_id] for visit_id in reversed(after[1:]))
             if after[0] == opener:
                 break
             visits.append(self._visits[after[0]])
             after = visits[-1].after
         before = self._view_of(opener)
-        visible = {name: value for name, value in before.context.items() if name in only}
+        visible = {name: value for name, value in before.context.items() if name in visible_keys}
         return self._apply_visits(BranchView(visible, before.messages), reversed(visits))
 
     def _view_of(self, visit_id: str) -> BranchView:
@@ -122,6 +148,7 @@ class Lineage:
         cached = self._get_cached_view(visit_id)
         if cached is not None:
             return cached
+        # A loop, not a recursion: a run may have thousands of consecutive visits.
         visits: list[Visit] = []
         view: BranchView | None = None
         visit = self._visits[visit_id]
@@ -134,7 +161,7 @@ class Lineage:
                 visit = self._visits[visit.after[0]]
         view = self._apply_visits(view, reversed(visits))
         self._views[visit_id] = view
-        if len(self._views) > _MOST_VIEWS:
+        if len(self._views) > _MAX_VIEWS:
             self._views.popitem(last=False)
         return view
 
@@ -148,27 +175,30 @@ class Lineage:
         """Apply visits to a view; with `merges` they come from several branches."""
         context, messages = view.context, dict(view.messages)
         for visit in visits:
-            takes_away = merges and _removes_content(visit)
-            own = self.view(visit.after) if takes_away else None
+            own = self.view(visit.after) if merges and _removes_content(visit) else None
             context = apply_visit(context, visit, self.item(visit.item), own.context if own is not None else None)
             _update_messages(messages, visit, own.messages if own is not None else messages)
         return BranchView(context, messages)
 
     def _list_ancestors(self, after: Sequence[str]) -> list[Visit]:
-        """Return the ancestors of several visits, each once and after the visits that it follows."""
+        """Return the ancestors of several visits, each once and after the visits that it follows.
+
+        This is a depth-first search in post-order, with a stack of its own as the depth is that of the run.
+        """
         ancestors: list[Visit] = []
         seen: set[str] = set()
         for head in after:
             stack = [(head, iter(self._visits[head].after))] if head not in seen else []
             seen.add(head)
             while stack:
-                before = stack[-1][1]
-                unseen = next((visit_id for visit_id in before if visit_id not in seen), None)
+                visit_id, predecessors = stack[-1]
+                unseen = next((previous for previous in predecessors if previous not in seen), None)
                 if unseen is None:
-                    ancestors.append(self._visits[stack.pop()[0]])
-                    continue
-                seen.add(unseen)
-                stack.append((unseen, iter(self._visits[unseen].after)))
+                    ancestors.append(self._visits[visit_id])
+                    stack.pop()
+                else:
+                    seen.add(unseen)
+                    stack.append((unseen, iter(self._visits[unseen].after)))
         return ancestors
 
     # -- items
@@ -179,11 +209,7 @@ class Lineage:
             return None
         if ref.key is None:
             return self._visits[ref.visit].output
-        return self.items(ref.visit, ref.key)[ref.index]
-
-    def items(self, visit_id: str, key: str) -> list[Any]:
-        """Return the items into which the result of a visit is split. Raises RoutingError."""
-        return self._visits[visit_id].items(key)
+        return self._visits[ref.visit].items(ref.key)[ref.index]
 
     # -- positions of branches
 
@@ -216,13 +242,13 @@ def _removes_content(visit: Visit) -> bool:
 
 def _update_messages(messages: dict[str, Message], visit: Visit, seen: Mapping[str, Message]) -> None:
     """Update the messages by a visit, in place. It removes only messages that its own branch has seen."""
-    effects = visit.effects
+    effects, summary_key = visit.effects, f"{visit.id} summary"
     if visit.summary is not None and seen:
-        for key in list(seen)[1:]:
+        for key in list(seen)[1:]:  # the first message states the request, and survives every summary
             messages.pop(key, None)
-        messages[f"{visit.id} {SUMMARY}"] = Message(visit.summary, role="assistant")
+        messages[summary_key] = Message(visit.summary, role="assistant")
     if effects.forget:
-        for key in [*seen, f"{visit.id} {SUMMARY}"]:
+        for key in [*seen, summary_key]:
             messages.pop(key, None)
     if effects.remember and visit.output != "":
         role = "user" if effects.as_human or visit.state == ANSWER else "assistant"
@@ -230,7 +256,7 @@ def _update_messages(messages: dict[str, Message], visit: Visit, seen: Mapping[s
 
 
 class Lineages:
-    """Cache of the lineages of active runs: each superstep only adds its visits."""
+    """Cache of the lineages of active runs, by run id. Each superstep only adds its visits."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -246,7 +272,7 @@ class Lineages:
             else:
                 lineage.extend(visits[lineage.position :])
             self._cache.move_to_end(run_id)
-            if len(self._cache) > _MOST_LINEAGES:
+            if len(self._cache) > _MAX_LINEAGES:
                 self._cache.popitem(last=False)
         return lineage
 

@@ -5,7 +5,7 @@ A chain is the sequence of states that process an item of an iteration one after
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from statewright.errors import RoutingError
@@ -13,9 +13,8 @@ from statewright.graph import Send
 from statewright.workflow.states.engine.token import Iteration, Token, child_path, continue_branch
 from statewright.workflow.states.engine.visit import ItemRef, Visit
 from statewright.workflow.states.expressions import holds
-from statewright.workflow.states.language.key_types import END_STATE
-from statewright.workflow.states.language.model import State
-from statewright.workflow.states.language.transition import Next
+from statewright.workflow.states.language.model import State, node_of
+from statewright.workflow.states.language.transition import END_STATE, Next
 
 
 def find_chain_exits(states: Mapping[str, State]) -> dict[str, Next | None]:
@@ -58,16 +57,8 @@ class Routes(NamedTuple):
 class Router:
     """Routes the branches of one workflow."""
 
-    def __init__(
-        self,
-        states: Mapping[str, State],
-        node_of: Callable[[str], str],
-        *,
-        max_items: int,
-        after: str | None = None,
-    ) -> None:
+    def __init__(self, states: Mapping[str, State], *, max_items: int, after: str | None = None) -> None:
         self._exits = find_chain_exits(states)
-        self._node_of = node_of
         self._after = after
         """The node that runs when all branches have ended; None if there is none."""
         self._max_items = max_items
@@ -86,7 +77,7 @@ class Router:
         target = transition.state_id or END_STATE
         if target == END_STATE:
             return Routes(self._end_sends(), (END_STATE,))
-        return Routes([Send(self._node_of(target), token) for token in tokens], ())
+        return Routes([Send(node_of(target), token) for token in tokens], ())
 
     def _split(self, transition: Next, token: Token, visit: Visit) -> Routes:
         """Return the branches of an iteration that starts, or restarts within another one."""
@@ -101,12 +92,13 @@ class Router:
             return self._skip_chain(token, visit)
         outer, total = token.iteration, len(items)
         iteration_id, base = (outer.id, outer.base) if outer is not None else (visit.id, token.path)
-        only = outer.only if outer is not None else _visible_keys(transition)
+        own_keys = transition.include_in_iterator_context
+        keys = outer.visible_keys if outer is not None else None if "*" in own_keys else own_keys
         tokens = [
             Token(
                 (visit.id,),
                 child_path(token.path, index, total),
-                Iteration(iteration_id, base, ItemRef(visit.id, key, index), index, total, outer is None, only),
+                Iteration(iteration_id, base, ItemRef(visit.id, key, index), index, total, outer is None, keys),
             )
             for index in range(total)
         ]
@@ -117,7 +109,8 @@ class Router:
         transition = self._exits[visit.state]
         if transition is None:
             return Routes(self._end_sends(), (END_STATE,))
-        return self._leave(transition, _default_targets(transition), token, visit)
+        defaults = tuple(target for test, target in transition.branches if test is None) or transition.targets
+        return self._leave(transition, defaults, token, visit)
 
     def _leave(self, transition: Next, targets: Sequence[str], token: Token, visit: Visit) -> Routes:
         """Return the transitions to states that gather all branches which can still reach them."""
@@ -130,16 +123,11 @@ class Router:
             for target in targets
             if target != END_STATE
         }
-        sends = [Send(self._node_of(target), token, gather=True) for target, token in tokens.items()]
+        sends = [Send(node_of(target), token, gather=True) for target, token in tokens.items()]
         return Routes([*sends, *(self._end_sends() if END_STATE in targets else ())], tuple(targets))
 
     def _end_sends(self) -> list[Send]:
         return [Send(self._after, Token(), gather=True)] if self._after is not None else []
-
-
-def _visible_keys(transition: Next) -> tuple[str, ...] | None:
-    """Return the keys of the context that branches see; None for all."""
-    return None if "*" in transition.include_in_iterator_context else transition.include_in_iterator_context
 
 
 def _branch_path(transition: Next, path: str, target: str, possible: Sequence[str], inner: Iteration | None) -> str:
@@ -151,17 +139,7 @@ def _branch_path(transition: Next, path: str, target: str, possible: Sequence[st
 
 def choose_targets(transition: Next, visit: Visit) -> tuple[str, ...]:
     """Return the targets that the result of a visit selects."""
-    if transition.condition is not None:
-        condition = transition.condition
-        return (condition.then if holds(condition.expression, visit.result) else condition.otherwise,)
-    if transition.switch is not None:
-        matches = (case.state_id for case in transition.switch.cases if holds(case.condition, visit.result))
-        return (next(matches, transition.switch.default),)
+    for test, target in transition.branches:
+        if test is None or holds(test, visit.result):
+            return (target,)
     return transition.targets
-
-
-def _default_targets(transition: Next) -> tuple[str, ...]:
-    """Return the targets if no condition holds."""
-    if transition.condition is not None:
-        return (transition.condition.otherwise,)
-    return (transition.switch.default,) if transition.switch is not None else transition.targets

@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypedDict, cast
 
 from statewright.messages import Message
 from statewright.state import Derived
-from statewright.workflow.states.engine.lineage import Lineage, make_lineage
+from statewright.workflow.states.engine.lineage import make_lineage
 from statewright.workflow.states.engine.visit import ANSWER, Visit, VisitLog
-from statewright.workflow.states.language.key_types import END_STATE
+from statewright.workflow.states.language.transition import END_STATE
 
 
 class WorkflowInput(TypedDict, total=False):
@@ -33,16 +33,16 @@ class WorkflowState(TypedDict, total=False):
 def visits_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each execution of a state as a map, in the order of supersteps."""
     lineage = make_lineage(values)
-    return [_visit_fields(visit, lineage) for visit in lineage if visit.state != ANSWER]
-
-
-def _visit_fields(visit: Visit, lineage: Lineage) -> dict[str, Any]:
-    return {
-        "state": visit.state,
-        "item": lineage.item(visit.item),
-        "prompt": visit.prompt,
-        "output": visit.output,
-    }
+    return [
+        {
+            "state": visit.state,
+            "item": lineage.item(visit.item),
+            "prompt": visit.prompt,
+            "output": visit.output,
+        }
+        for visit in lineage
+        if visit.state != ANSWER
+    ]
 
 
 def context_of(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,17 +1,18 @@
 """States as graph nodes: a node turns tokens into a visit and the tokens of the next states.
 
 The node receives tokens and reads the visits of the run. It derives the view of its branch, calls the handler of the
-state, and returns one visit and the transitions. It is stateless.
+state, and returns one visit and the transitions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from statewright.agents import is_worth_another_attempt
 from statewright.errors import ExpressionError
-from statewright.graph import Command, Runtime
+from statewright.graph import Command, RetryPolicy, Runtime
 from statewright.workflow.states.engine.context import format_input
 from statewright.workflow.states.engine.lineage import Lineage, Lineages
 from statewright.workflow.states.engine.routing import Router
@@ -19,17 +20,12 @@ from statewright.workflow.states.engine.token import Token, combine_tokens
 from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Effects, Visit
 from statewright.workflow.states.handlers import Call, StateHandler
 from statewright.workflow.states.handlers.call import make_unresolved_reporter
-from statewright.workflow.states.language.model import State
-from statewright.workflow.states.language.transition import Next
+from statewright.workflow.states.language.model import RetryRule, State
 from statewright.workflow.states.templates import Template, parse_template, render_off_loop
 
 
-def _nothing() -> None:
-    return None
-
-
 class StateNode:
-    """The node of one state."""
+    """The node of one state. It holds no data of a run."""
 
     # Unhashable on purpose: function caches would keep the node alive, and with it the connections to its servers.
     __hash__ = None  # pyright: ignore[reportAssignmentType]
@@ -42,18 +38,18 @@ class StateNode:
         router: Router,
         lineages: Lineages,
         *,
-        before: Callable[[], None] = _nothing,
+        before_run: Callable[[], None],
     ) -> None:
-        """Create the node. `before` is called once before a run starts, and may raise to reject it."""
+        """Create the node. `before_run` is called once before a run starts, and may raise to reject it."""
         self._state = state
-        self._before = before
+        self._before_run = before_run
         self._index = index
         """The index of the state in its workflow; together with the superstep it identifies a visit."""
         self._handler = handler
         self._router = router
         self._lineages = lineages
         self._effects = make_effects(state)
-        self._splitting = replace(self._effects, splits=True)
+        self._splitting_effects = replace(self._effects, splits=True)
         resolves = state.resolve_dynamic_values_in_prompt and state.task
         self._template: Template | None = parse_template(state.task) if resolves else None
 
@@ -62,11 +58,13 @@ class StateNode:
         lineage = self._lineages.get(info.run_id, runtime.state)
         is_entry = isinstance(task_input, Mapping)  # the state instead of a token: the run starts here
         if is_entry:
-            self._before()
-        tokens = (
-            [Token()] if is_entry else cast("list[Token]", task_input if isinstance(task_input, list) else [task_input])
-        )
+            self._before_run()
+        # One token, or a list of those that were gathered before the state.
+        arrived = Token() if is_entry else task_input
+        tokens = cast("list[Token]", arrived if isinstance(arrived, list) else [arrived])
         token = merge_arrivals(tokens, self._state.id, lineage)
+        inner, transition = token.iteration, self._state.next
+        splits = transition.iter_key is not None and (inner is None or self._state.finish_iteration)
         call = await self._make_call(token, lineage, runtime)
         outcome = await self._handler.perform(call)
         visit = Visit(
@@ -76,10 +74,10 @@ class StateNode:
             after=token.after,
             path=token.path,
             prompt=call.prompt,
-            item=token.iteration.item if token.iteration is not None else None,
-            fills=token.iteration is not None and token.iteration.is_first and isinstance(call.item, dict),
-            effects=self._splitting if self._splits(token) else self._effects,
-            iteration=token.iteration.id if token.iteration is not None else None,
+            item=inner.item if inner is not None else None,
+            fills=inner is not None and inner.is_first and isinstance(call.item, dict),
+            effects=self._splitting_effects if splits else self._effects,
+            iteration=inner.id if inner is not None else None,
             summary=outcome.summary,
             calls=outcome.calls,
             is_entry=is_entry,
@@ -92,14 +90,10 @@ class StateNode:
         visit.into = routes.into
         return Command(update={"visits": [visit]}, goto=routes.sends)
 
-    def _splits(self, token: Token) -> bool:
-        transition = self._state.next
-        return transition.iter_key is not None and (token.iteration is None or self._state.finish_iteration)
-
     async def _make_call(self, token: Token, lineage: Lineage, runtime: Runtime[Any]) -> Call:
         inner = token.iteration
-        if inner is not None and inner.only is not None:
-            view = lineage.view_within(token.after, inner.id, inner.only)
+        if inner is not None and inner.visible_keys is not None:
+            view = lineage.view_within(token.after, inner.id, inner.visible_keys)
         else:
             view = lineage.view(token.after)
         item = lineage.item(inner.item) if inner is not None else None
@@ -169,7 +163,7 @@ def _visit_id(step: int, index: int, token: Token) -> str:
 
 def make_effects(state: State) -> Effects:
     """Return the effects of visits of a state on the context and the history."""
-    transition: Next = state.next
+    transition = state.next
     effects = Effects(
         store=transition.store_in_context,
         output_key=transition.output_key,
@@ -181,3 +175,30 @@ def make_effects(state: State) -> Effects:
         as_human=state.result_as_human_message,
     )
     return effects if effects != DEFAULT_EFFECTS else DEFAULT_EFFECTS
+
+
+DEFAULT_RETRIES: Final = RetryRule(**{key.field: key.default for key in RetryRule.schema.keys if key.field})
+"""The defaults of the language."""
+
+
+def retry_policy(own: RetryRule, of_workflow: RetryRule) -> RetryPolicy | None:
+    """Return the retry policy of a state: each field from the state, the workflow or the defaults.
+
+    None for a single attempt. `agents` decides which errors are retried.
+    """
+
+    def setting(name: str) -> float:
+        rules = (own, of_workflow, DEFAULT_RETRIES)
+        return next(value for rule in rules if (value := getattr(rule, name)) is not None)
+
+    attempts = int(setting("max_attempts"))
+    if attempts == 1:
+        return None
+    return RetryPolicy(
+        initial_interval=setting("initial_interval"),
+        backoff_factor=setting("backoff_factor"),
+        max_interval=setting("max_interval"),
+        max_attempts=attempts,
+        jitter=True,
+        retry_on=is_worth_another_attempt,
+    )

@@ -1,4 +1,4 @@
-"""Tokens: what travels along a transition, and the paths that order branches.
+"""Tokens, which travel along transitions, and the paths that order branches.
 
 A token carries no content. It names the visits that it follows, whose outputs are looked up there, so a thousand tokens
 are small.
@@ -34,8 +34,10 @@ def parse_branch_path(path: str) -> Choices:
 
 
 def join_paths(paths: Iterable[str]) -> str:
-    """Return the path of a branch that merges several: their common parent if a fork is complete, else the first
-    path."""
+    """Return the path of a branch that merges several.
+
+    A complete fork is replaced by the path of its parent; if several paths remain, the first one is returned.
+    """
     remaining = {parse_branch_path(path) for path in paths}
     while len(remaining) > 1:
         fork = _find_complete_fork(remaining)
@@ -73,7 +75,7 @@ class Iteration:
     total: int
     is_first: bool = False
     """True before the first state of the chain, which merges the item into its context."""
-    only: tuple[str, ...] | None = None
+    visible_keys: tuple[str, ...] | None = None
     """The keys of the earlier context that its branches see; None for all."""
 
 
@@ -109,25 +111,25 @@ def combine_tokens(tokens: Sequence[Token], path_of: Callable[[str], str]) -> To
 
 
 def _encode_token(token: Token) -> list[Any]:
-    plain: list[Any] = [list(token.after), token.path]
+    parts: list[Any] = [list(token.after), token.path]
     inner = token.iteration
     if inner is not None or token.ended is not None:
-        plain.append(_encode_iteration(inner) if inner is not None else None)
+        parts.append(_encode_iteration(inner) if inner is not None else None)
     if token.ended is not None:
-        plain.extend([token.ended, token.base])
-    return plain
+        parts.extend([token.ended, token.base])
+    return parts
 
 
 def _encode_iteration(inner: Iteration) -> list[Any]:
-    plain: list[Any] = [inner.id, inner.base, inner.item, inner.index, inner.total, inner.is_first]
-    return plain if inner.only is None else [*plain, list(inner.only)]
+    parts: list[Any] = [inner.id, inner.base, inner.item, inner.index, inner.total, inner.is_first]
+    return parts if inner.visible_keys is None else [*parts, list(inner.visible_keys)]
 
 
 def _decode_token(parts: Sequence[Any]) -> Token:
     token = Token(tuple(parts[0]), parts[1])
     if len(parts) > 2 and parts[2] is not None:
         token.iteration = inner = Iteration(*parts[2])
-        inner.only = tuple(inner.only) if inner.only is not None else None
+        inner.visible_keys = tuple(inner.visible_keys) if inner.visible_keys is not None else None
     if len(parts) > 3:
         token.ended, token.base = parts[3], parts[4]
     return token

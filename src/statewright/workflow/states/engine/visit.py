@@ -114,8 +114,7 @@ class Visit(_VisitCache):
         return cached[1]
 
     def run_input(self, raw_input: Any) -> ParsedOutput:
-        """Return the parsed input of its run. Cached here, because the lineages of a run are evicted from their
-        cache."""
+        """Return the parsed input of its run, which is cached here: the cache of lineages forgets old runs."""
         cached = getattr(self, "_run_input", None)
         if cached is None:
             self._run_input = cached = ParsedOutput(raw_input)
@@ -140,17 +139,20 @@ class VisitLog(Append):
 
 
 def _make_encoder(kind: type[Any]) -> Callable[[Any], list[Any]]:
-    """Return an encoder that writes a record as a list of its fields, without trailing defaults."""
+    """Return an encoder that writes a record as a list of its fields, without trailing defaults.
+
+    The order of the fields is the format: a new field goes to the end.
+    """
     names, defaults = zip(*((value.name, value.default) for value in fields(kind)), strict=True)
 
-    def plain(record: Any) -> list[Any]:
+    def encode(record: Any) -> list[Any]:
         values = [getattr(record, name) for name in names]
         count = len(values)
         while count and values[count - 1] == defaults[count - 1]:
             count -= 1
         return [list(value) if type(value) is tuple else value for value in values[:count]]  # pyright: ignore
 
-    return plain
+    return encode
 
 
 def _decode_visit(parts: Sequence[Any]) -> Visit:

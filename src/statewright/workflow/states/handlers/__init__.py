@@ -1,4 +1,4 @@
-"""Handlers, which run states: assistants, tools and scripts. Custom nodes implement the same protocol."""
+"""Handlers, which perform states: assistants, tools and scripts. Custom nodes implement the same protocol."""
 
 from statewright.workflow.states.handlers.call import Call, Outcome, StateHandler
 

@@ -1,29 +1,43 @@
 """Assistants: states that call a chat model.
 
-Without tools the model is called here. With tools the state runs a conversation, which is a graph of its own: see
-`conversation`.
+Without tools the model is called in a loop, until its answer matches the output schema. With tools the state calls a
+graph of its own, a conversation:
+
+    remember -> model -> tools (each call a task of its own) -> model ... until it answers
+
+Each arrow is a saved superstep: after a crash, finished tool calls are not repeated. Data that the state has anyway,
+such as the history of its branch, is passed along by a context variable and not saved again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, Any, Final, TypedDict
 
-from statewright.agents import ask
+from statewright.agents import ToolContext, answer_call, ask
+from statewright.channels import add_messages
 from statewright.errors import ExpressionError, ModelAnswerInvalid
-from statewright.graph import RetryPolicy
-from statewright.messages import Message
-from statewright.models import ChatModel, ModelRequest, ModelResponse, ToolSpec
+from statewright.graph import END, START, Command, RetryPolicy, Runtime, Send
+from statewright.messages import Message, ToolCall
+from statewright.models import ChatModel, ModelRequest, ToolSpec
+from statewright.runtime import CompiledGraph, StateGraph
 from statewright.workflow.states.expressions.output import ParsedOutput
 from statewright.workflow.states.handlers.assistant_tools import AssistantTools, LazyToolSet
 from statewright.workflow.states.handlers.call import Call, Outcome, format_task
-from statewright.workflow.states.handlers.conversation import AssistantConversation, run_conversation
 from statewright.workflow.states.handlers.scripted import ScriptModel
-from statewright.workflow.states.handlers.summaries import HistorySummarizer
+from statewright.workflow.states.handlers.summaries import HistorySummarizer, replace_history
 from statewright.workflow.states.language.model import Assistant
 from statewright.workflow.states.language.output_schema import OutputSchema
 
-REPEATS = 2
+MAX_CORRECTIONS: Final = 2
 """The maximum number of corrections of an answer that does not match the output schema."""
+MAX_ROUNDS: Final = 25
+"""The maximum number of rounds of tool calls before the model has to answer."""
+CALL_KEY: Final = "conversation"
+"""Distinguishes this subgraph call from those that a tool may make."""
 
 
 class AssistantStateHandler:
@@ -39,8 +53,8 @@ class AssistantStateHandler:
         retries: RetryPolicy | None = None,
     ) -> None:
         self._assistant = assistant
-        self._model = model
-        self._memory = memory
+        self.model = model
+        self.memory = memory
         self._form = form
         self._tools = tools
         """None for an assistant without tools, and for a scripted one."""
@@ -49,64 +63,38 @@ class AssistantStateHandler:
         """True if the steps of its conversation are retried one by one, instead of the whole state."""
 
     async def perform(self, call: Call) -> Outcome:
+        system = await self._make_system_prompt(call)
         if self._tools is not None:
-            return await self._in_conversation(self._tools, call)
-        system = await self._system(call)
-        history, summary = await self._memory.fit_history(call)
+            return await self._converse(Conversation(self, call, system, LazyToolSet(self._tools, call.scope)))
+        history, summary = await self.memory.fit_history(call)
         exchange: list[Message] = []
         answers = 0
         while True:
             answers += 1
-            request = self._request(call, system, [*history, Message(format_task(call)), *exchange])
-            if isinstance(self._model, ScriptModel):  # a script is neither traced nor charged to the budget
-                response = await self._model.complete(request)
+            request = self.make_request(call, system, [*history, Message(format_task(call)), *exchange])
+            if isinstance(self.model, ScriptModel):  # a script is neither traced nor charged to the budget
+                response = await self.model.complete(request)
             else:
-                response = await ask(self._model, request, call.runtime, name=call.state.id, position=answers)
+                response = await ask(self.model, request, call.runtime, name=call.state.id, position=answers)
             answer = ParsedOutput(response.text)
-            correction = self._correction(call, answer, answers)
+            correction = self.make_correction(call, answer, answers)
             if correction is None:
                 return Outcome(response.text, summary, answers, answer)
             exchange += [response.message, correction]
 
-    async def _in_conversation(self, tools: AssistantTools, call: Call) -> Outcome:
-        system = await self._system(call)
-        answers: list[ParsedOutput] = []
+    async def _converse(self, conversation: Conversation) -> Outcome:
+        """Run a conversation and return its outcome. Failed steps are retried one by one."""
+        token = _current.set(conversation)
+        try:
+            end: Any = await conversation_graph(self._retries).ainvoke({"rounds": 0}, call_key=CALL_KEY)
+        finally:
+            _current.reset(token)
+        text: str = end["messages"][-1].text
+        # After a crash the last answer comes from a checkpoint: another process parsed and checked it.
+        parsed = next((answer for answer in reversed(conversation.parsed) if answer.output == text), None)
+        return Outcome(text, end.get("summary"), end["answers"], parsed)
 
-        def correct(response: ModelResponse, attempts: int) -> Message | None:
-            answers.append(ParsedOutput(response.text))
-            return self._correction(call, answers[-1], attempts)
-
-        conversation = AssistantConversation(
-            call=call,
-            model=self._model,
-            memory=self._memory,
-            tools=LazyToolSet(tools, call.scope),
-            request=lambda messages, specs: self._request(call, system, messages, specs),
-            correction=correct,
-        )
-        outcome = await run_conversation(conversation, self._retries)
-        # After a crash the last answer comes from a checkpoint: another process checked it.
-        outcome.parsed = next((answer for answer in reversed(answers) if answer.output == outcome.output), None)
-        return outcome
-
-    def _correction(self, call: Call, answer: ParsedOutput, attempts: int) -> Message | None:
-        """Return a correction for an answer that does not match the output schema; None if it does.
-
-        Raises ModelAnswerInvalid after the maximum number of corrections.
-        """
-        fault = self._form.find_fault(answer) if self._form is not None else None
-        if fault is None:
-            return None
-        if attempts > REPEATS:
-            raise ModelAnswerInvalid(
-                f"State {call.state.id!r} requires answers that match its output_schema. After {attempts} attempts "
-                f"the model's answer does not: {fault}. Simplify the schema, or use another model."
-            )
-        return Message(
-            f"Your answer does not have the required form: {fault}. Answer again, with nothing but the JSON."
-        )
-
-    async def _system(self, call: Call) -> str:
+    async def _make_system_prompt(self, call: Call) -> str:
         """Return the system prompt with the instruction about the output schema."""
         system = self._assistant.system_prompt or ""
         if self._form is None:
@@ -116,9 +104,10 @@ class AssistantStateHandler:
         except ExpressionError as error:
             raise ExpressionError(f"The output_schema of state {call.state.id!r}: {error}") from error
 
-    def _request(
+    def make_request(
         self, call: Call, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
     ) -> ModelRequest:
+        """Return the request to the model."""
         assistant, form = self._assistant, self._form
         return ModelRequest(
             messages=messages,
@@ -129,3 +118,114 @@ class AssistantStateHandler:
             temperature=assistant.temperature,
             metadata={"agent": call.state.id, "state": call.state.id, "call": call},
         )
+
+    def make_correction(self, call: Call, answer: ParsedOutput, answers: int) -> Message | None:
+        """Return a correction for an answer that does not match the output schema; None if it does.
+
+        `answers` is the number of answers so far. Raises ModelAnswerInvalid after the maximum number of corrections.
+        """
+        fault = self._form.find_fault(answer) if self._form is not None else None
+        if fault is None:
+            return None
+        if answers > MAX_CORRECTIONS:
+            raise ModelAnswerInvalid(
+                f"State {call.state.id!r} requires answers that match its output_schema. After {answers} attempts "
+                f"the model's answer does not: {fault}. Simplify the schema, or use another model."
+            )
+        return Message(
+            f"Your answer does not have the required form: {fault}. Answer again, with nothing but the JSON."
+        )
+
+
+# -- conversations with tools
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Inputs of one conversation. They are passed with the call; the graph stores the messages only."""
+
+    handler: AssistantStateHandler
+    call: Call
+    system: str
+    tools: LazyToolSet
+    parsed: list[ParsedOutput] = field(default_factory=list[ParsedOutput])
+    """The answers that were parsed to check them."""
+
+
+_current: Final[ContextVar[Conversation]] = ContextVar("statewright_conversation")
+
+
+class ConversationState(TypedDict, total=False):
+    """The state of the graph."""
+
+    messages: Annotated[list[Message], add_messages]
+    summary: str
+    """The summary of the history, if it was too long."""
+    rounds: int
+    """The number of rounds of tool calls."""
+    answers: int
+    """The number of answers."""
+
+
+@lru_cache(maxsize=64)
+def conversation_graph(retries: RetryPolicy | None) -> CompiledGraph:
+    """Return the graph, which is compiled once per retry policy."""
+    graph = StateGraph(ConversationState)
+    graph.add_node("remember", _remember, retry_policy=retries)
+    graph.add_node("model", _model, retry_policy=retries, destinations=["model", "tools", END])
+    graph.add_node("tools", _tools)
+    graph.add_conditional_edges(START, _choose_first, {"remember": "remember", "model": "model"})
+    graph.add_edge("remember", "model")
+    graph.add_edge("tools", "model")
+    return graph.compile(name="conversation").with_config({"recursion_limit": 4 * MAX_ROUNDS})
+
+
+def _choose_first(state: Mapping[str, Any]) -> str:
+    conversation = _current.get()
+    return "remember" if conversation.handler.memory.is_too_long(conversation.call.history) else "model"
+
+
+async def _remember(state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
+    conversation = _current.get()
+    return {"summary": await conversation.handler.memory.summarize(conversation.call, runtime)}
+
+
+async def _model(state: Mapping[str, Any], runtime: Runtime[Any]) -> Command[Any]:
+    """Call the model, and continue with its tool calls, a correction, or the end."""
+    conversation = _current.get()
+    handler, call, tools = conversation.handler, conversation.call, await conversation.tools.load()
+    history = replace_history(call.history, state.get("summary"))
+    messages = [*history, Message(format_task(call)), *state.get("messages", ())]
+    request = handler.make_request(call, conversation.system, messages, tools.specs)
+    response = await ask(handler.model, request, runtime, name=call.state.id)
+    tool_calls = response.message.tool_calls
+    if tool_calls:
+        update = {"messages": [response.message], "rounds": _count_round(state["rounds"], call)}
+        return Command(update=update, goto=[Send("tools", tool_call) for tool_call in tool_calls])
+    answers, answer = state.get("answers", 0) + 1, ParsedOutput(response.text)
+    conversation.parsed.append(answer)
+    correction = handler.make_correction(call, answer, answers)
+    if correction is None:
+        return Command(update={"messages": [response.message], "answers": answers}, goto=END)
+    return Command(update={"messages": [response.message, correction], "answers": answers}, goto="model")
+
+
+def _count_round(rounds: int, call: Call) -> int:
+    if rounds + 1 >= MAX_ROUNDS:
+        raise ModelAnswerInvalid(
+            f"The model of state {call.state.id!r} has called tools {MAX_ROUNDS} times without an answer. "
+            f"Tell it in the system prompt when to stop, or split the task."
+        )
+    return rounds + 1
+
+
+async def _tools(tool_call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
+    """Make one tool call. Its result or error becomes a message for the model."""
+    tools = await _current.get().tools.load()
+    context = ToolContext(
+        stream_writer=runtime.stream_writer,
+        idempotency_key=runtime.idempotency_key,
+        tool_call_id=tool_call.id,
+        runtime=runtime,
+    )
+    return {"messages": [tools.truncate_result(await answer_call(tool_call, tools.by_name, context))]}

@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from statewright.agents import Tool, ToolContext, ToolOptions, call_tool
+from statewright.agents import Tool, ToolContext, call_tool
+from statewright.agents.loop.request import tool_specs
+from statewright.agents.tools.calling import tool_options
 from statewright.errors import ToolError
 from statewright.messages import Message
 from statewright.models import ToolSpec
@@ -25,7 +27,7 @@ class CredentialedTool:
         self.name = tool.name
         self.description = tool.description
         self.parameters = tool.parameters
-        self.options: ToolOptions = getattr(tool, "options", None) or ToolOptions()
+        self.options = tool_options(tool)
         self._tool = tool
         self._alias = alias
         self._integrations = integrations
@@ -36,27 +38,28 @@ class CredentialedTool:
 
 
 class ToolSet:
-    """The tools for one execution of a state. Raises ToolError for a duplicate name."""
+    """The tools for one execution of a state, with the maximum length of their results in tokens."""
 
-    def __init__(self, tools: Sequence[Tool], longest: int, longest_by_name: Mapping[str, int | None]) -> None:
+    def __init__(self, tools: Sequence[Tool], limit: int, limits_by_name: Mapping[str, int | None]) -> None:
+        """Collect the tools. Raises ToolError for a duplicate name."""
         self.by_name: dict[str, Tool] = {}
-        self._longest = longest
-        self._longest_by_name = longest_by_name
+        self._limit = limit
+        self._limits_by_name = limits_by_name
         for tool in tools:
             if self.by_name.setdefault(tool.name, tool) is not tool:
-                raise ToolError(f"An assistant has two tools {tool.name!r}. Rename a tool, or the MCP server it is of.")
+                raise ToolError(f"An assistant has two tools {tool.name!r}. Rename one of them, or its MCP server.")
 
     @cached_property
     def specs(self) -> list[ToolSpec]:
         """The descriptions for the model."""
-        return [_spec(tool) for tool in self.by_name.values()]
+        return tool_specs(self.by_name.values())
 
     def truncate_result(self, answer: Message) -> Message:
         """Truncate the answer of a tool to its token limit, and mark the cut in a last line."""
-        own = self._longest_by_name.get(answer.name or "")
+        own_limit = self._limits_by_name.get(answer.name or "")
         text = answer.text
-        cut = truncate(text, min(self._longest, own or self._longest))
-        return answer if cut is text else replace(answer, content=cut)
+        truncated = truncate(text, min(self._limit, own_limit or self._limit))
+        return answer if truncated is text else replace(answer, content=truncated)
 
 
 class AssistantTools:
@@ -70,7 +73,7 @@ class AssistantTools:
         self._registry = registry
         self._integrations = integrations
         self._servers = servers
-        self._longest = assistant.limit_tool_output_tokens
+        self._limit = assistant.limit_tool_output_tokens
 
     def __bool__(self) -> bool:
         return bool(self._aliases or self._enabled_servers)
@@ -84,14 +87,14 @@ class AssistantTools:
             CredentialedTool(self._registry.get(name), alias, self._integrations)
             for name, alias in self._aliases.items()
         ]
-        longest: dict[str, int | None] = {}
+        limits: dict[str, int | None] = {}
         for server in self._enabled_servers:
             server_tools = await self._servers.tools(server, scope)
             tools += server_tools
-            longest |= dict.fromkeys(
+            limits |= dict.fromkeys(
                 (tool.name for tool in server_tools), server.settings.get("tools_tokens_size_limit")
             )
-        return ToolSet(tools, self._longest, longest)
+        return ToolSet(tools, self._limit, limits)
 
 
 class LazyToolSet:
@@ -109,8 +112,3 @@ class LazyToolSet:
             if self._loaded is None:
                 self._loaded = await self._tools.load(self._scope)
             return self._loaded
-
-
-def _spec(tool: Tool) -> ToolSpec:
-    options: ToolOptions | None = getattr(tool, "options", None)
-    return ToolSpec(tool.name, tool.description, tool.parameters, options.strict if options is not None else None)

@@ -53,10 +53,10 @@ class Outcome:
 
 
 class StateHandler(Protocol):
-    """Runs a state."""
+    """Performs a state: an assistant, a tool, a script or a custom node."""
 
     async def perform(self, call: Call) -> Outcome:
-        """Run the state. Any exception makes it fail; the retry policy of the state decides about another attempt."""
+        """Perform the state. After an exception its retry policy decides about another attempt."""
         ...
 
 
@@ -70,13 +70,13 @@ def format_task(call: Call) -> str:
     return f"{task}\n\nCurrent task: {as_text(call.item)}" if call.has_item else task
 
 
-CHARACTERS_A_TOKEN: Final = 4
+CHARACTERS_PER_TOKEN: Final = 4
 """An estimate, for limits in tokens."""
 
 
 def truncate(text: str, tokens: int, reason: str = "") -> str:
     """Truncate a text to a number of tokens, and mark the cut in a last line."""
-    limit = tokens * CHARACTERS_A_TOKEN
+    limit = tokens * CHARACTERS_PER_TOKEN
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[Cut off after {limit} of {len(text)} characters{reason}.]"

@@ -26,7 +26,7 @@ _FIELD: Final = re.compile(r"\$([A-Za-z_]\w*)")
 
 
 class ScriptedStateHandler:
-    """Returns the scripted outputs of one state."""
+    """Handler of a scripted state: returns its outputs in order."""
 
     def __init__(self, state_id: str, script: Scripted) -> None:
         self._state_id = state_id
@@ -37,7 +37,7 @@ class ScriptedStateHandler:
 
 
 class ScriptModel:
-    """A chat model that answers from a script. Repeated calls return the next output of a list."""
+    """A chat model that answers from a script. A corrected call receives the next output of a list."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -46,9 +46,9 @@ class ScriptModel:
         name, call = str(request.metadata["state"]), cast("Call | None", request.metadata["call"])
         if call is None:
             return _make_response(scripted_output(name, self._script[name], 0, None))
-        again = sum(message.role == "assistant" for message in request.messages[len(call.history) :])
+        earlier_answers = sum(message.role == "assistant" for message in request.messages[len(call.history) :])
         return _make_response(
-            fill_item_fields(scripted_output(name, self._script[name], call.number + again, call), call)
+            fill_item_fields(scripted_output(name, self._script[name], call.number + earlier_answers, call), call)
         )
 
 
@@ -113,5 +113,5 @@ def _check_outputs(name: str, outputs: Any) -> None:
             _check_outputs(name, output)
         return
     raise InvalidConfig(
-        f"The script of {name!r} holds {outputs!r}. Use a text, a list of texts by call number, or a map by item."
+        f"The script of {name!r} contains {outputs!r}. Use a text, a list of texts by call number, or a map by item."
     )

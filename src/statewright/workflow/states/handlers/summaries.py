@@ -7,28 +7,28 @@ one. It is not a state of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from statewright.agents import ask
 from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest
 from statewright.workflow.states.engine.lineage import Lineages
-from statewright.workflow.states.handlers.call import CHARACTERS_A_TOKEN, Call
+from statewright.workflow.states.handlers.call import CHARACTERS_PER_TOKEN, Call
 from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY, SUMMARY
 
-BATCH = 100_000
+BATCH: Final = 100_000
 """Maximum tokens that are summarized by one request."""
-FIRST_POSITION = 100
-"""Position of its first request within one execution; lower positions are for requests of the state itself."""
-_INSTRUCTIONS = (
-    "Sum up the conversation below for whoever goes on with the work: what was asked, what was done, what was found, "
-    "and every name and number that is still needed. Leave out what no longer matters."
+FIRST_POSITION: Final = 100
+"""Position of the first summarizing request of an execution; lower positions are for requests of the state itself."""
+_INSTRUCTIONS: Final = (
+    "Summarize the conversation below for whoever continues the work: what was requested, what was done, what was "
+    "found, and every name and number that is still needed. Leave out what no longer matters."
 )
 
 
 class HistorySummarizer:
-    """Keeps histories within the limits of a workflow."""
+    """Shortens histories to the limits of a workflow."""
 
     def __init__(self, model: ChatModel | None, *, most_messages: int, most_tokens: int) -> None:
         self._model = model
@@ -39,7 +39,7 @@ class HistorySummarizer:
     async def fit_history(self, call: Call) -> tuple[Sequence[Message], str | None]:
         """Return the history to send to a model, and its summary if it was too long."""
         summary = await self.summarize(call, call.runtime) if self.is_too_long(call.history) else None
-        return self.replace_history(call.history, summary), summary
+        return replace_history(call.history, summary), summary
 
     def is_too_long(self, history: Sequence[Message]) -> bool:
         """Return whether a history exceeds the limits."""
@@ -55,10 +55,6 @@ class HistorySummarizer:
         ]
         return "\n\n".join(parts)
 
-    def replace_history(self, history: Sequence[Message], summary: str | None) -> Sequence[Message]:
-        """Return a history with all messages but the first replaced by a summary; unchanged for None."""
-        return history if summary is None else (history[0], Message(summary, role="assistant"))
-
     async def _summarize_batch(self, batch: Sequence[Message], call: Call, runtime: Runtime[Any], position: int) -> str:
         assert self._model is not None
         request = ModelRequest(
@@ -67,9 +63,14 @@ class HistorySummarizer:
         return (await ask(self._model, request, runtime, name=SUMMARY, position=position, show=False)).text
 
 
+def replace_history(history: Sequence[Message], summary: str | None) -> Sequence[Message]:
+    """Return a history with all messages but the first replaced by a summary; unchanged for None."""
+    return history if summary is None else (history[0], Message(summary, role="assistant"))
+
+
 def count_tokens(history: Sequence[Message]) -> int:
     """Estimate the tokens of messages."""
-    return sum(len(message.text) for message in history) // CHARACTERS_A_TOKEN
+    return sum(len(message.text) for message in history) // CHARACTERS_PER_TOKEN
 
 
 def conversation_text(history: Sequence[Message]) -> str:
@@ -93,9 +94,9 @@ def split_batches(history: Sequence[Message]) -> list[list[Message]]:
 
 # -- the final summary, which is neither a visit of the workflow nor part of its context
 
-_FINAL_INSTRUCTIONS = (
-    "Sum up for the user what this workflow has done and what came of it. Name results, open points and failures. "
-    "Say nothing that is not in the conversation."
+_FINAL_INSTRUCTIONS: Final = (
+    "Summarize for the user what this workflow has done and its outcome. Name results, open points and failures. "
+    "Add nothing that is not in the conversation."
 )
 
 
@@ -108,7 +109,6 @@ class FinalSummary:
 
     async def __call__(self, _state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         history = self._lineages.get(runtime.execution_info.run_id, runtime.state).merged_view().history
-        request = ModelRequest(
-            (*history, Message("Sum up.")), system=_FINAL_INSTRUCTIONS, metadata={"state": FINAL_SUMMARY, "call": None}
-        )
+        metadata = {"state": FINAL_SUMMARY, "call": None}
+        request = ModelRequest((*history, Message("Summarize.")), system=_FINAL_INSTRUCTIONS, metadata=metadata)
         return {"summary": (await ask(self._model, request, runtime, name=FINAL_SUMMARY)).text}

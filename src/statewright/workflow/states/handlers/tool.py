@@ -24,7 +24,7 @@ _TRACE_LIMIT: Final = 2_000
 
 
 class ToolStateHandler:
-    """Runs the states of one tool."""
+    """Handler of the states of one tool."""
 
     def __init__(
         self, tool: ToolModel, registry: ToolRegistry, integrations: Integrations, servers: McpServers
@@ -59,9 +59,9 @@ class ToolStateHandler:
             return self._registry.get(self._tool.tool)
         return await self._servers.tool(self._tool.tool, server, call.scope)
 
-    def _trace(self, call: Call, context: ToolContext, event: str, **more: Any) -> None:
+    def _trace(self, call: Call, context: ToolContext, event: str, **details: Any) -> None:
         if self._tool.trace:
-            payload = {"kind": "tool", "event": event, "state": call.state.id, "tool": self._tool.tool, **more}
+            payload = {"kind": "tool", "event": event, "state": call.state.id, "tool": self._tool.tool, **details}
             context.stream_writer(context.credentials.hidden_in(payload))
 
 
@@ -93,7 +93,7 @@ def _select_input(definition: ToolModel, context: Mapping[str, Any]) -> Mapping[
     if not isinstance(value, dict):
         raise ToolError(
             f"The input_key {definition.input_key!r} of tool {definition.id!r} leads to {as_text(value)[:100]!r}. "
-            f"It must lead to a map that holds the arguments."
+            f"It must lead to a map with the arguments."
         )
     return cast("dict[str, Any]", value)
 
@@ -121,5 +121,5 @@ def truncate_result(result: Any, definition: ToolModel) -> Any:
     if limit is None:
         return result
     text = as_text(result)
-    cut = truncate(text, limit, f", for a {name} of {limit}")
-    return result if cut is text else cut
+    truncated = truncate(text, limit, f", for a {name} of {limit}")
+    return result if truncated is text else truncated

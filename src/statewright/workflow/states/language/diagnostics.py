@@ -1,4 +1,4 @@
-"""Problems and warnings about a workflow file.
+"""Problems of a workflow file, and warnings about it.
 
 Checks may run in any order: the results are sorted by phase, and within a phase by position in the file.
 """
@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 from statewright.errors import Problem, nearest
 from statewright.workflow.states.language.yaml.nodes import Mark, Path, problem_at, shorten
 
-LONGEST_NAME: Final = 60
+MAX_NAME: Final = 60
 """Maximum characters of a name for which a similar one is suggested."""
-MOST_COMPARISONS: Final = 5_000
+MAX_COMPARISONS: Final = 5_000
 """Maximum comparisons of names per file. A file full of wrong names gets no further suggestions."""
-_LISTED: Final = 20
+_MAX_LISTED: Final = 20
+"""Maximum names that a hint lists."""
 
 
 class Phase(IntEnum):
@@ -57,14 +58,14 @@ class Diagnostics:
         self._problems: list[_Finding] = []
         self._warnings: list[_Finding] = []
         self._labels: dict[Path, str] = {}
-        self._comparisons_left = MOST_COMPARISONS
+        self._comparisons_left = MAX_COMPARISONS
 
     def error(self, phase: Phase, path: Path, at: Mark, message: str, suggestion: str) -> None:
         """Report a problem that prevents the workflow from running."""
         self._problems.append(_Finding(phase, at, path, message, suggestion))
 
     def warn(self, phase: Phase, path: Path, at: Mark, message: str, suggestion: str) -> None:
-        """Report something that is accepted, but probably a mistake."""
+        """Report a part of the file that is accepted, but probably a mistake."""
         self._warnings.append(_Finding(phase, at, path, message, suggestion))
 
     def add_syntax(self, problems: Sequence[Problem]) -> None:
@@ -79,18 +80,18 @@ class Diagnostics:
         self._labels[path] = label
 
     def near_miss(self, name: str, names: Collection[str]) -> str | None:
-        """Return the name that was probably meant; None if there is none, or if the search would take too long."""
-        if len(name) > LONGEST_NAME or len(names) > self._comparisons_left:
+        """Return the name that was probably intended; None if there is none, or if the search would take too long."""
+        if len(name) > MAX_NAME or len(names) > self._comparisons_left:
             return None
         self._comparisons_left -= len(names)
-        same = next((candidate for candidate in names if _folded(candidate) == _folded(name)), None)
-        return same or nearest(name, (candidate for candidate in names if len(candidate) <= LONGEST_NAME))
+        variant = next((candidate for candidate in names if _folded(candidate) == _folded(name)), None)
+        return variant or nearest(name, (candidate for candidate in names if len(candidate) <= MAX_NAME))
 
     def hint(self, name: str, names: Collection[str], *, noun: str) -> str:
         """Return a hint for an unknown name: a similar name, and a list of all."""
         guess = self.near_miss(name, names)
-        listed = ", ".join(shorten(candidate) for candidate in itertools.islice(names, _LISTED)) or "none"
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        listed = ", ".join(shorten(candidate) for candidate in itertools.islice(names, _MAX_LISTED)) or "none"
+        more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
         return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {listed}{more}."
 
     @property

@@ -80,11 +80,11 @@ def _key_schema(key: KeySchema) -> dict[str, Any]:
         return {"description": f"Does nothing: {key.ignored}", "deprecated": True}
     if key.required:
         return {"description": key.doc, **key.kind.json_schema()}
-    if key.stands_for:
-        about = {"description": f"Deprecated: write {key.stands_for}. {key.doc}", "deprecated": True}
+    if key.current_name:
+        annotations = {"description": f"Deprecated: write {key.current_name}. {key.doc}", "deprecated": True}
     else:
-        about = {"description": key.doc, **({} if key.default is None else {"default": key.default})}
-    return {**about, **_or_null(key.kind.json_schema())}
+        annotations = {"description": key.doc, **({} if key.default is None else {"default": key.default})}
+    return {**annotations, **_or_null(key.kind.json_schema())}
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
@@ -99,10 +99,12 @@ def _rules(schema: MapSchema) -> list[dict[str, Any]]:
     rules: list[dict[str, Any]] = []
     if schema.one_of:
         rules.append({"anyOf": [_present(name) for name in schema.one_of]})
-    rules.extend({"not": _present(clash.first, clash.second)} for clash in schema.exclusive)
-    rules.extend({"if": _present(name), "then": _present(company)} for name, company in schema.needs)
+    rules.extend({"not": _present(pair.first, pair.second)} for pair in schema.exclusive)
+    rules.extend({"if": _present(name), "then": _present(required)} for name, required in schema.requires)
     rules.extend(
-        {"not": _present(key.name, key.stands_for)} for key in schema.keys if key.stands_for and not key.both_allowed
+        {"not": _present(key.name, key.current_name)}
+        for key in schema.keys
+        if key.current_name and not key.both_allowed
     )
     return rules
 

@@ -11,22 +11,18 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from statewright.workflow.states.language.diagnostics import Phase
-from statewright.workflow.states.language.key_types import (
-    END_STATE,
-    RESERVED,
-    Count,
-    DisplayName,
-    Id,
-    IntegrationAlias,
-    Name,
-    ResultLimit,
-    Texts,
-)
 from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
 from statewright.workflow.states.language.schema.kinds import ListOf, Number, Text
 from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema
-from statewright.workflow.states.language.transition import Case, Condition, Next, Switch
+from statewright.workflow.states.language.transition import END_STATE, RESERVED, Case, Condition, Next, Switch, Texts
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
+
+Name = Annotated[str, Text(empty=False)]
+Id = Annotated[Name, Key("The name by which states refer to it.")]
+DisplayName = Annotated[str | None, Key("A display name.")]
+IntegrationAlias = Annotated[str | None, Key("The integration that holds its credentials.")]
+Count = Annotated[int, Number(1)]
+ResultLimit = Annotated[Count | None, Key("The maximum length of results, in tokens; longer ones are truncated.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +169,7 @@ class CustomNode:
         object.__setattr__(self, "kind", self.kind or self.id)
 
 
-_ONE_WORKER: Final = "Keep one of them, and make a state of the other."
+_ONE_HANDLER: Final = "Keep one of them, and make a state of the other."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,18 +185,18 @@ class State:
         noun="State",
         one_of=("assistant_id", "tool_id", "custom_node_id"),
         exclusive=(
-            ExclusiveKeys("assistant_id", "tool_id", _ONE_WORKER),
-            ExclusiveKeys("assistant_id", "custom_node_id", _ONE_WORKER),
-            ExclusiveKeys("tool_id", "custom_node_id", _ONE_WORKER),
+            ExclusiveKeys("assistant_id", "tool_id", _ONE_HANDLER),
+            ExclusiveKeys("assistant_id", "custom_node_id", _ONE_HANDLER),
+            ExclusiveKeys("tool_id", "custom_node_id", _ONE_HANDLER),
         ),
     )
     id: Annotated[str, Text(empty=False, rule={"not": {"enum": [END_STATE, *RESERVED]}}), Key("The name of the state.")]
     assistant_id: Annotated[
-        Name | None, Key("The id of the assistant that runs the state.", also=("assistant", "agent"))
+        Name | None, Key("The id of the assistant that runs the state.", aliases=("assistant", "agent"))
     ] = None
-    tool_id: Annotated[Name | None, Key("The id of the tool that runs the state.", also=("tool",))] = None
+    tool_id: Annotated[Name | None, Key("The id of the tool that runs the state.", aliases=("tool",))] = None
     custom_node_id: Annotated[Name | None, Key("The id of the custom node that runs the state.")] = None
-    task: Annotated[str, Key("The task, as a template.", also=("prompt",))] = ""
+    task: Annotated[str, Key("The task, as a template.", aliases=("prompt",))] = ""
     next: Annotated[Next, Key("The transition, such as {state_id: end}.")]
     tool_args: Annotated[Mapping[str, Any] | None, Key("Arguments that replace those of the tool.")] = None
     output_schema: Annotated[
@@ -252,7 +248,7 @@ class Definition(Metadata):
     states: Annotated[
         tuple[State, ...],
         ListOf(at_least=1, advice="A workflow must have at least one valid state."),
-        Key("The states; a run starts with the first one.", also=("steps", "nodes")),
+        Key("The states; a run starts with the first one.", aliases=("steps", "nodes")),
     ]
     messages_limit_before_summarization: Annotated[
         int, Number(1, 10_000), Key("The maximum length of the history, in messages; a longer one is summarized.")

@@ -56,7 +56,7 @@ def read_json_schema(text: str) -> dict[str, Any] | None:
 
 
 def _validator_of(schema: dict[str, Any]) -> Any:
-    """Return a validator; None if the schema is not valid, and is therefore treated as an example."""
+    """Return a validator; None for an invalid schema, which is treated as an example."""
     try:
         return json_schema_validator(schema, extra="states")
     except UnusableSchema as error:

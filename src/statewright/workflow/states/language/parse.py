@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from statewright.errors import Problem, WorkflowError
-from statewright.workflow.states.language.checks.graph import check_graph
 from statewright.workflow.states.language.checks.references import NODE_KINDS, check_references
 from statewright.workflow.states.language.checks.rules import check_rules
-from statewright.workflow.states.language.checks.transitions import check_transitions
+from statewright.workflow.states.language.checks.transitions import check_graph, check_transitions
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.model import Definition, WrappedDefinition
 from statewright.workflow.states.language.schema.maps import ParsedMap
@@ -18,8 +17,8 @@ from statewright.workflow.states.language.yaml.nodes import Document, Path, Yaml
 from statewright.workflow.states.language.yaml.read import read_document
 
 _INNER: Final = "execution_config"
-_NO_SUPERVISOR: Final = (
-    "Write 'mode: Sequential', and the way as 'states': each names an assistant in assistant_id and what follows in "
+_WITHOUT_SUPERVISOR: Final = (
+    "Write 'mode: Sequential', and the steps as 'states': each names an assistant in assistant_id and its successor in "
     "next. Let one state decide, with the supervisor's instructions as the system_prompt of its assistant: it answers "
     '{"assistant": "..."}, and its next is a switch with a case such as assistant == \'first\' for each of the others, '
     "which lead back to it."
@@ -102,7 +101,7 @@ def _is_autonomous(content: dict[str, YamlNode], diagnostics: Diagnostics, path:
     mode, inner = content.get("mode"), content.get(_INNER)
     if mode is not None and isinstance(mode.content, str) and mode.content.lower() == "autonomous":
         message = "In the mode Autonomous a supervisor chooses the next assistant. It is deprecated and not supported."
-        diagnostics.error(Phase.FORM, (*path, "mode"), mode.at, message, _NO_SUPERVISOR)
+        diagnostics.error(Phase.FORM, (*path, "mode"), mode.at, message, _WITHOUT_SUPERVISOR)
         return True
     if path or inner is None or not isinstance(inner.content, dict):
         return False

@@ -2,16 +2,92 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Final, Literal
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Final, Literal
 
+from statewright.graph import END, START, STOP
 from statewright.workflow.states.expressions import Expression
-from statewright.workflow.states.language.key_types import EXPRESSION, TARGET, Target, Texts
-from statewright.workflow.states.language.repairs import note_flat_condition, split_condition, split_switch
+from statewright.workflow.states.expressions.expression import LENGTH_LIMIT
+from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
 from statewright.workflow.states.language.schema.kinds import ListOf, Text
-from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema
-from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
+from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema, ParsedMap
+from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark, YamlNode, shorten
+
+END_STATE: Final = "end"
+"""Target that ends the run or the branch, valid in place of the id of a state."""
+RESERVED: Final = (START, END, STOP)
+"""Node names that the engine reserves."""
+Texts = tuple[str, ...]
+
+# `rule` is published in the JSON Schema only: other checks report the same mistakes with better advice.
+_QUOTED: Final = r"'(?:[^'\\]|\\[\s\S])*'" + "|" + r'"(?:[^"\\]|\\[\s\S])*"'
+_OPERATORS: Final = r"&(?!&)|\|(?!\|)|={1,2}(?!=)|!=(?!=)"
+EXPRESSION: Final = Text(
+    empty=False,
+    rule={
+        "maxLength": LENGTH_LIMIT,
+        # Closed quotes, and outside of them none of the operators of other languages: && || ! ===
+        "pattern": rf"""^(?:{_QUOTED}|{_OPERATORS}|[^'"&|=!#])*(?:#[\s\S]*)?$""",
+        # A comparison with a single equals sign: score = 5
+        "not": {"pattern": r"^\s*[A-Za-z_][\w.]*\s*=(?!=)"},
+    },
+)
+TARGET: Final = Text(empty=False, rule={"not": {"enum": list(RESERVED)}})
+Target = Annotated[str, TARGET]
+
+
+# -- advice for invalid combinations of keys, in the author's own names
+
+
+def _report_flat_condition(part: ParsedMap, diagnostics: Diagnostics) -> Collection[str]:
+    """Report a condition that is a text with `then` and `else` next to it. Return the keys that it covers."""
+    condition = part.content.get("condition")
+    if condition is None or not isinstance(condition.content, str):
+        return ()
+    siblings = [name for name in ("then", "otherwise", "else") if name in part.content]
+    then = _name_in(part.content.get("then"), "the_state_if_true")
+    otherwise = _name_in(part.content.get("otherwise", part.content.get("else")), "the_state_if_false")
+    expression = shorten(condition.content)
+    diagnostics.error(
+        Phase.FORM,
+        *part.location("condition"),
+        "'condition' is a text here. It must be a map with the keys expression, then and otherwise.",
+        f'Write condition: {{expression: "{expression}", then: {then}, otherwise: {otherwise}}}.',
+    )
+    return ("condition", *siblings)
+
+
+def _name_in(node: YamlNode | None, default: str) -> str:
+    return shorten(node.content) if node is not None and isinstance(node.content, str) else default
+
+
+def _advise_for_condition(part: ParsedMap) -> str:
+    """Return advice for a state whose `next` has a condition and an iter_key."""
+    values: dict[str, Any] = next((condition.values for condition in part.parts("condition")), dict[str, Any]())
+    expression, target, otherwise = (shorten(values.get(key, "...")) for key in ("expression", "then", "otherwise"))
+    transition = f'condition: {{expression: "{expression}", then: pick_items, otherwise: {otherwise}}}'
+    return _advise_to_split(part, transition, target)
+
+
+def _advise_for_switch(part: ParsedMap) -> str:
+    """Return advice for a state whose `next` has a switch and an iter_key."""
+    cases = [case for switch in part.parts("switch") for case in switch.parts("cases")]
+    target = shorten(cases[0].values.get("state_id", "...")) if cases else "..."
+    return _advise_to_split(part, "switch: (as it is, with pick_items in place of that target)", target)
+
+
+def _advise_to_split(part: ParsedMap, transition: str, target: str) -> str:
+    key = shorten(part.values.get("iter_key", "items"))
+    return (
+        f"Split it into two states: this one decides, with next: {{{transition}}}; a new state 'pick_items' iterates, "
+        f"with next: {{state_id: {target}, iter_key: {key}}}. The result of the new state must contain {key!r}; use a "
+        f"custom node of kind transform_node that extracts it from the context."
+    )
+
+
+# -- the keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +100,12 @@ class Condition:
     expression: Annotated[
         Expression,
         EXPRESSION,
-        Key("A test of the result, such as \"status == 'ok'\".", also=("if", "condition", "when", "test")),
+        Key("A test of the result, such as \"status == 'ok'\".", aliases=("if", "condition", "when", "test")),
     ]
-    then: Annotated[Target, Key("The state if it holds.", also=("true", "yes"))]
+    then: Annotated[Target, Key("The state if it holds.", aliases=("true", "yes"))]
     otherwise: Annotated[
-        Target, Key("The state if it does not hold, or cannot be evaluated.", also=("else", "default", "false", "no"))
+        Target,
+        Key("The state if it does not hold, or cannot be evaluated.", aliases=("else", "default", "false", "no")),
     ]
     at: Mark = NOWHERE
 
@@ -41,9 +118,9 @@ class Case:
     condition: Annotated[
         Expression,
         replace(EXPRESSION, advice="Write condition: the expression itself, as a text."),
-        Key("A test of the result, such as 'score >= 90'.", also=("expression", "if", "when", "case")),
+        Key("A test of the result, such as 'score >= 90'.", aliases=("expression", "if", "when", "case")),
     ]
-    state_id: Annotated[Target, Key("The state if it holds.", also=("then", "goto", "target"))]
+    state_id: Annotated[Target, Key("The state if it holds.", aliases=("then", "goto", "target"))]
     iter_key: ClassVar = Ignored("the target of a case runs once. Iterate from there.")
     at: Mark = NOWHERE
 
@@ -59,7 +136,7 @@ class Switch:
         advice="Write switch: {cases: [{condition: ..., state_id: ...}], default: ...}.",
     )
     cases: Annotated[tuple[Case, ...], Key("The cases, tested in order.")]
-    default: Annotated[Target, Key("The state if no case holds.", also=("otherwise", "else"))]
+    default: Annotated[Target, Key("The state if no case holds.", aliases=("otherwise", "else"))]
     at: Mark = NOWHERE
 
 
@@ -79,7 +156,7 @@ class Next:
         noun="'next'",
         advice="Write next: {state_id: the_state}.",
         one_of=("state_id", "state_ids", "condition", "switch"),
-        misspelt=note_flat_condition,
+        check_mistakes=_report_flat_condition,
         exclusive=(
             ExclusiveKeys("condition", "switch", _ONE_TRANSITION),
             ExclusiveKeys("state_id", "state_ids", _ONE_TRANSITION),
@@ -88,23 +165,23 @@ class Next:
             ),
             ExclusiveKeys("state_ids", "condition", _ONE_TRANSITION),
             ExclusiveKeys("state_ids", "switch", _ONE_TRANSITION),
-            ExclusiveKeys("iter_key", "condition", split_condition),
-            ExclusiveKeys("iter_key", "switch", split_switch),
+            ExclusiveKeys("iter_key", "condition", _advise_for_condition),
+            ExclusiveKeys("iter_key", "switch", _advise_for_switch),
         ),
-        needs=(("iter_key", "state_id"),),
+        requires=(("iter_key", "state_id"),),
     )
     state_id: Annotated[
         str | None,
         replace(TARGET, advice="Write one state, or state_ids: [...] for several that run concurrently."),
-        Key("The next state; end for none.", also=("goto", "state", "target", "to")),
+        Key("The next state; end for none.", aliases=("goto", "state", "target", "to")),
     ] = None
     state_ids: Annotated[
         tuple[Target, ...] | None,
         ListOf(at_least=1, distinct=True, advice="Write the next states, or state_id: end."),
-        Key("The next states, which run concurrently.", also=("states",)),
+        Key("The next states, which run concurrently.", aliases=("states",)),
     ] = None
-    condition: Annotated[Condition | None, Key("A choice between two targets.", also=("if",))] = None
-    switch: Annotated[Switch | None, Key("A choice between several targets.", also=("cases",))] = None
+    condition: Annotated[Condition | None, Key("A choice between two targets.", aliases=("if",))] = None
+    switch: Annotated[Switch | None, Key("A choice between several targets.", aliases=("cases",))] = None
     iter_key: Annotated[
         str | None,
         Text(rule={"minLength": 1}),
@@ -127,18 +204,20 @@ class Next:
     ] = ("*",)
     use_flyweight_history: ClassVar = Ignored("histories are always shared.")
     at: Mark = NOWHERE
+    branches: tuple[tuple[Expression | None, str], ...] = field(init=False, repr=False, compare=False)
+    """The tests and targets of a condition or a switch, in order; the last one has no test. Empty for others."""
+    targets: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """All possible targets, in the order of the file."""
 
     def __post_init__(self) -> None:
-        if self.condition is not None or self.switch is not None:
-            object.__setattr__(self, "state_id", None)  # a check has warned about it
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """All possible targets, in the order of the file."""
+        branches: list[tuple[Expression | None, str]] = []
         if self.condition is not None:
-            return (self.condition.then, self.condition.otherwise)
-        if self.switch is not None:
-            return (*(case.state_id for case in self.switch.cases), self.switch.default)
-        if self.state_ids is not None:
-            return self.state_ids
-        return (self.state_id,) if self.state_id is not None else ()
+            branches = [(self.condition.expression, self.condition.then), (None, self.condition.otherwise)]
+        elif self.switch is not None:
+            branches = [(case.condition, case.state_id) for case in self.switch.cases]
+            branches.append((None, self.switch.default))
+        if branches:
+            object.__setattr__(self, "state_id", None)  # a check has warned about it
+        targets = [target for _, target in branches] or self.state_ids or [self.state_id]
+        object.__setattr__(self, "branches", tuple(branches))
+        object.__setattr__(self, "targets", tuple(target for target in targets if target is not None))

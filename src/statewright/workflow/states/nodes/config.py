@@ -104,13 +104,13 @@ class ConfigReader:
         return default
 
     def required(self, key: str, value: _Kind | None, words: str) -> _Kind | None:
-        """Return the value; report a missing key."""
+        """Return the value of a key; report the key if it is missing. `words` say what to write."""
         if value is None and self._config.get(key) is None:
             self.fault(key, f"{key} is missing.", f"Write {words}.")
         return value
 
     def expression(self, key: str, *, must_have_value: bool = False) -> Expression | None:
-        """Return an expression. Unsupported constructs are warnings, or errors with `must_have_value`."""
+        """Return a parsed expression. Unsupported constructs are warnings, or errors with `must_have_value`."""
         text = self.text(key)
         if text is None:
             return None
@@ -120,7 +120,7 @@ class ConfigReader:
             self.fault(key, str(error), "Write names in expressions without braces: count > 10.")
             return None
         for sentence in expression.unsupported:
-            self.fault(key, sentence, "It never has a value. Write it without.", is_error=must_have_value)
+            self.fault(key, sentence, "It never has a value. Remove this part.", is_error=must_have_value)
         return expression
 
     def template(self, key: str, default: str | None = None) -> Template | None:
@@ -153,12 +153,8 @@ class ConfigReader:
         for key in self._config:
             if key not in self._read:
                 advice = suggestion(shorten(str(key)), self._read, noun="Known keys")
-                self.fault(
-                    str(key),
-                    f"{shorten(str(key))!r} is not a key of this map, and has no effect.",
-                    advice,
-                    is_error=False,
-                )
+                message = f"{shorten(str(key))!r} is not a key of this map, and has no effect."
+                self.fault(str(key), message, advice, is_error=False)
 
     def _typed(self, key: str, kind: type[_Kind], words: str, default: _Kind | None) -> _Kind | None:
         value = self.anything(key)

@@ -1,5 +1,4 @@
-"""`generate_documents_tree`: lists the documents of data sources in a stable order, for example to iterate over
-them."""
+"""`generate_documents_tree`: lists the documents of data sources in a stable order, for example as items to process."""
 
 from __future__ import annotations
 
@@ -23,12 +22,12 @@ class DocumentReader:
     """Lists documents for one state, within its limits."""
 
     limits: NodeLimits
-    wants: Matcher
+    is_included: Matcher
     """Returns whether the path of a document is included."""
     with_content: bool
-    seen: int = 0
-    listed: int = 0
-    read: int = 0
+    files_seen: int = 0
+    documents_listed: int = 0
+    bytes_read: int = 0
 
     def documents(self, datasource_id: str, source: DataSource) -> list[dict[str, Any]]:
         """Return the included documents of a data source, sorted by path. Raises InvalidConfig if a limit is
@@ -39,9 +38,9 @@ class DocumentReader:
                 f"another one in statewright.toml."
             )
         matches_glob = glob_matcher(source.glob)
-        paths = sorted(path for path in self._paths(source.folder) if matches_glob(path) and self.wants(path))
-        self.listed += len(paths)
-        self._check("documents", self.listed, self.limits.documents)
+        paths = sorted(path for path in self._paths(source.folder) if matches_glob(path) and self.is_included(path))
+        self.documents_listed += len(paths)
+        self._check_limit("documents", self.documents_listed, self.limits.documents)
         return [self._document(datasource_id, source.folder, path) for path in paths]
 
     def _paths(self, folder: Path) -> Iterator[str]:
@@ -52,8 +51,8 @@ class DocumentReader:
                 path = Path(above, name)
                 if name.startswith(".") or not _is_plain_file(path):
                     continue
-                self.seen += 1
-                self._check("files", self.seen, self.limits.files)
+                self.files_seen += 1
+                self._check_limit("files", self.files_seen, self.limits.files)
                 yield path.relative_to(folder).as_posix()
 
     def _document(self, datasource_id: str, folder: Path, path: str) -> dict[str, Any]:
@@ -70,15 +69,15 @@ class DocumentReader:
         limit = self.limits.document_bytes
         with path.open("rb") as file:
             data = file.read(limit + 1)
-        self.read += min(len(data), limit)
-        self._check("bytes of content", self.read, self.limits.content_bytes)
+        self.bytes_read += min(len(data), limit)
+        self._check_limit("bytes of content", self.bytes_read, self.limits.content_bytes)
         content = None if b"\0" in data else data[:limit].decode("utf-8", errors="replace")
         return {"content": content, "is_cut": True} if len(data) > limit else {"content": content}
 
-    def _check(self, what: str, count: int, limit: int) -> None:
+    def _check_limit(self, unit: str, count: int, limit: int) -> None:
         if count > limit:
             raise InvalidConfig(
-                f"A tree of documents would have more than {limit} {what}. Narrow the glob of the data source or "
+                f"The tree of documents would have more than {limit} {unit}. Narrow the glob of the data source or "
                 f"documents_filtering_pattern, or raise the limit."
             )
 
@@ -99,7 +98,7 @@ _PATTERN: Final = "documents_filtering_pattern"
 _FILTER: Final = "documents_filter"
 
 
-def _all(path: str) -> bool:
+def _accept_all(path: str) -> bool:
     return True
 
 
@@ -108,7 +107,7 @@ class DocumentsTreeConfig:
     """Settings of a node."""
 
     datasource_ids: tuple[str, ...] = ()
-    wants: Matcher = _all
+    is_included: Matcher = _accept_all
     with_content: bool = False
     output_key: str = OUTPUT_KEY
 
@@ -125,7 +124,7 @@ class DocumentsTree:
 
     def _documents(self) -> list[dict[str, Any]]:
         config, find_source = self._config, self._resources.datasource
-        reader = DocumentReader(self._resources.limits, config.wants, config.with_content)
+        reader = DocumentReader(self._resources.limits, config.is_included, config.with_content)
         return [document for name in config.datasource_ids for document in reader.documents(name, find_source(name))]
 
 
@@ -137,7 +136,7 @@ def read(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[ConfigFault]
         reader.fault("datasource_ids", "There is no data source.", "Name at least one in datasource_ids.")
     config = DocumentsTreeConfig(
         datasource_ids=ids,
-        wants=_read_filters(reader),
+        is_included=_read_filters(reader),
         with_content=reader.flag("include_content"),
         output_key=reader.text("output_key") or OUTPUT_KEY,
     )
@@ -149,10 +148,10 @@ def _read_filters(reader: ConfigReader) -> Matcher:
     pattern = reader.text(_PATTERN)
     lines = [line for text in reader.texts(_FILTER) for line in text.splitlines()]
     if pattern and lines:
-        reader.fault(_FILTER, f"{_PATTERN} and {_FILTER} exclude each other.", "Remove one of them.")
-        return _all
+        reader.fault(_FILTER, f"{_PATTERN} and {_FILTER} cannot be combined.", "Remove one of them.")
+        return _accept_all
     try:
-        return path_matcher(pattern) if pattern else filter_matcher(lines) if lines else _all
+        return path_matcher(pattern) if pattern else filter_matcher(lines) if lines else _accept_all
     except ExpressionError as error:
         reader.fault(_PATTERN if pattern else _FILTER, str(error), "Correct the pattern.")
-        return _all
+        return _accept_all

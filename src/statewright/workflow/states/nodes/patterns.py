@@ -62,37 +62,37 @@ def filter_matcher(lines: Sequence[str]) -> Matcher:
     patterns = [line.rstrip() for line in lines]
     patterns = [pattern for pattern in patterns if pattern and not pattern.startswith("#")]
     rules = [(not pattern.startswith("!"), _ignore_rule(pattern.removeprefix("!"))) for pattern in patterns]
-    default = not any(wanted for wanted, _ in rules)
-    last_first = rules[::-1]
-    return lambda path: next((wanted for wanted, fits in last_first if fits(path)), default)
+    default = not any(includes for includes, _ in rules)
+    reversed_rules = rules[::-1]
+    return lambda path: next((includes for includes, matches in reversed_rules if matches(path)), default)
 
 
 def _ignore_rule(pattern: str) -> Matcher:
-    folder_only = pattern.endswith("/")
+    is_folder = pattern.endswith("/")
     body = pattern.strip("/")
     anchored = "/" in pattern.rstrip("/")
-    inside = "/.+" if folder_only else "(?:/.+)?"
+    inside = "/.+" if is_folder else "(?:/.+)?"
     return _search(f"^{'' if anchored else '(?:.*/)?'}{_translated(body)}{inside}$", pattern)
 
 
 def _translated(glob: str) -> str:
     """Translate a glob to a regular expression without anchors."""
     parts: list[str] = []
-    at = 0
+    position = 0
     for match in _BRACES.finditer(glob):
-        parts.append(_without_braces(glob[at : match.start()]))
+        parts.append(_without_braces(glob[position : match.start()]))
         parts.append(f"(?:{'|'.join(_without_braces(alternative) for alternative in match[1].split(','))})")
-        at = match.end()
-    return "".join((*parts, _without_braces(glob[at:])))
+        position = match.end()
+    return "".join((*parts, _without_braces(glob[position:])))
 
 
 def _without_braces(glob: str) -> str:
     parts: list[str] = []
-    at = 0
+    position = 0
     for match in _GLOB.finditer(glob):
-        parts += (_escaped(glob[at : match.start()]), _wildcard(match))
-        at = match.end()
-    return "".join((*parts, _escaped(glob[at:])))
+        parts += (_escaped(glob[position : match.start()]), _wildcard(match))
+        position = match.end()
+    return "".join((*parts, _escaped(glob[position:])))
 
 
 def _wildcard(match: re.Match[str]) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NoReturn, TypeVar
+from typing import Final, TypeVar
 
 from statewright.errors import suggestion
 from statewright.workflow.states.handlers import StateHandler
 from statewright.workflow.states.language.checks.references import UNSUPPORTED_KINDS
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.nodes import documents_tree, finalize, state_processor, summarize
+from statewright.workflow.states.nodes import documents_tree
 from statewright.workflow.states.nodes.config import ConfigFault, read_nothing, refuse_faults
+from statewright.workflow.states.nodes.model_nodes import (
+    ConversationSummary,
+    ResultFinalizer,
+    StateProcessor,
+    read_state_processor,
+)
 from statewright.workflow.states.nodes.resources import NodeResources
 from statewright.workflow.states.nodes.transform import node as transform
 
@@ -27,7 +33,7 @@ def _standard(
     read: Callable[[CustomNode], tuple[Config, list[ConfigFault]]],
     create: Callable[[CustomNode, Config, NodeResources], StateHandler],
 ) -> tuple[NodeFactory, NodeCheck]:
-    """Return the factory and the check of a kind from the function that reads its config."""
+    """Return the factory and the check of a kind; both use the function that reads its config."""
     return lambda node, resources: create(node, read(node)[0], resources), lambda node: read(node)[1]
 
 
@@ -37,26 +43,17 @@ def _check_unsupported(definition: CustomNode) -> list[ConfigFault]:
     return [ConfigFault(("custom_node_id",), f"A {definition.kind} {reason}.", advice)]
 
 
-def _make_unsupported(definition: CustomNode, resources: NodeResources) -> NoReturn:
-    """Raise WorkflowError for an unsupported kind."""
-    refuse_faults(definition, _check_unsupported(definition))
-    raise AssertionError(definition.kind)
-
-
-_STANDARD: Final[dict[str, tuple[NodeFactory, NodeCheck]]] = {
+_STANDARD: Final[dict[str, tuple[NodeFactory | None, NodeCheck]]] = {
     "transform_node": _standard(transform.read, lambda node, config, resources: transform.TransformNode(config)),
-    "state_processor_node": _standard(state_processor.read, state_processor.StateProcessor),
+    "state_processor_node": _standard(read_state_processor, StateProcessor),
     "generate_documents_tree": _standard(
         documents_tree.read, lambda node, config, resources: documents_tree.DocumentsTree(config, resources)
     ),
-    "summarize_conversation_node": _standard(
-        read_nothing, lambda node, config, resources: summarize.ConversationSummary(node, resources)
-    ),
-    "result_finalizer_node": _standard(
-        read_nothing, lambda node, config, resources: finalize.ResultFinalizer(node, resources)
-    ),
-    **dict.fromkeys(UNSUPPORTED_KINDS, (_make_unsupported, _check_unsupported)),
+    "summarize_conversation_node": _standard(read_nothing, ConversationSummary),
+    "result_finalizer_node": _standard(read_nothing, ResultFinalizer),
+    **dict.fromkeys(UNSUPPORTED_KINDS, (None, _check_unsupported)),
 }
+"""The kinds of the language. An unsupported one has no factory, and its check always fails."""
 
 
 class NodeKinds:
@@ -68,7 +65,7 @@ class NodeKinds:
     @property
     def names(self) -> tuple[str, ...]:
         """All supported kinds, sorted."""
-        return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not _make_unsupported))
+        return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not None))
 
     def register(self, name: str, factory: NodeFactory, *, check: NodeCheck | None = None) -> None:
         """Add or replace a kind.
@@ -85,7 +82,9 @@ class NodeKinds:
     def make_handler(self, definition: CustomNode, resources: NodeResources) -> StateHandler:
         """Return the handler of a state. Raises WorkflowError with all errors of the definition."""
         refuse_faults(definition, self.check_config(definition))
-        return self._kinds[definition.kind][0](definition, resources)
+        factory, _ = self._kinds[definition.kind]
+        assert factory is not None  # the check of an unsupported kind has raised
+        return factory(definition, resources)
 
     def _unknown(self, definition: CustomNode) -> ConfigFault:
         hint = suggestion(definition.kind, self.names, noun="Known kinds")

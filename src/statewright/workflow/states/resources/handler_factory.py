@@ -12,7 +12,7 @@ from typing import Any
 
 from statewright.errors import ModelError, suggestion
 from statewright.models import ChatModel, ModelRequest, ModelResponse
-from statewright.workflow.states.engine.retries import retry_policy
+from statewright.workflow.states.engine.state_node import retry_policy
 from statewright.workflow.states.handlers import StateHandler
 from statewright.workflow.states.handlers.assistant import AssistantStateHandler
 from statewright.workflow.states.handlers.assistant_tools import AssistantTools

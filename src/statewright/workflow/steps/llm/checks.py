@@ -106,15 +106,11 @@ def schema_validation(answer: CheckedAnswer) -> str | None:
         value = answer.value
     except ValueError:
         return "The answer is not valid JSON. Answer with nothing but the JSON."
-    missing = list(_iter_missing_keys(value, schema))
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    missing = [key for key in list_required_keys(schema) if key not in fields]
     if not missing:
         return None
     return f"The answer lacks {', '.join(map(repr, missing))}. Answer with JSON that has all keys."
-
-
-def _iter_missing_keys(value: Any, schema: Mapping[str, Any]) -> Iterator[str]:
-    fields: Mapping[str, Any] = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-    return (key for key in list_required_keys(schema) if key not in fields)
 
 
 def list_required_keys(schema: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from statewright.agents import answer_call, ask
 from statewright.agents.loop.request import tool_specs
@@ -24,11 +24,13 @@ from statewright.runtime import get_runtime
 from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.runtime.tasks.task_calls import CalledFunction, call_task
 from statewright.workflow.steps.execution import StepExecution
-from statewright.workflow.steps.llm.models import StepModels
+from statewright.workflow.steps.llm.resources import StepModels
 from statewright.workflow.steps.model import LlmStep
 from statewright.workflow.steps.result import StepFailed
 
 T = TypeVar("T")
+_ABANDONED: Final = "give_up"
+"""The name of the journal entry that marks a conversation as abandoned. Stored, so it must not change."""
 
 
 class ConversationJournal:
@@ -56,9 +58,6 @@ class ConversationJournal:
         await self.call_once(_ABANDONED, _nothing)
 
 
-_ABANDONED = "give_up"
-
-
 async def _nothing() -> None:
     """Do nothing: the entry in the journal is the effect."""
 
@@ -76,7 +75,7 @@ def _is_abandoned(scope: Scope | None, number: int) -> bool:
 
 # -- the conversation
 
-_RUN_ERRORS = (RunError, StorageError, InternalError)
+_RUN_ERRORS: Final = (RunError, StorageError, InternalError)
 """Errors of the run itself, which another model would not avoid either."""
 
 
@@ -84,7 +83,7 @@ class MissingModel(ModelError):
     """A step names an unknown model."""
 
 
-_FINAL_ERRORS = (InvalidConfig, MissingApiKey, MissingModel)
+_FINAL_ERRORS: Final = (InvalidConfig, MissingApiKey, MissingModel)
 """Errors that another attempt would only repeat."""
 
 
@@ -191,15 +190,12 @@ class StepConversation:
     # -- tools
 
     async def _call_tool(self, call: ToolCall) -> Message:
-        return await answer_call(call, self._tools, self._tool_context(call))
-
-    def _tool_context(self, call: ToolCall) -> ToolContext:
         execution, runtime = self._execution, get_runtime()
-        key = f"{execution.idempotency_key}:{call.name}:{len(self._messages)}"
-        return ToolContext(
+        context = ToolContext(
             runtime=runtime,
             stream_writer=runtime.stream_writer,
             tool_call_id=call.id,
             state=execution.state,
-            idempotency_key=key,
+            idempotency_key=f"{execution.idempotency_key}:{call.name}:{len(self._messages)}",
         )
+        return await answer_call(call, self._tools, context)

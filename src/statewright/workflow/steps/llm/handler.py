@@ -11,8 +11,7 @@ from statewright.models import ModelRequest, OutputForm
 from statewright.workflow.steps.execution import StepExecution
 from statewright.workflow.steps.llm.checks import CheckedAnswer, FailedCheck, OutputGuard
 from statewright.workflow.steps.llm.conversation import ConversationJournal, StepConversation
-from statewright.workflow.steps.llm.models import StepModels
-from statewright.workflow.steps.llm.tools import ToolSource
+from statewright.workflow.steps.llm.resources import StepModels, ToolFactory
 from statewright.workflow.steps.model import LlmStep
 from statewright.workflow.steps.node import StepOrder
 from statewright.workflow.steps.result import NEXT_STEP, StepFailed, StepResult
@@ -23,17 +22,17 @@ class LlmStepHandler:
     """Handler of LLM steps: calls a model until its answer is accepted."""
 
     def __init__(
-        self, step: LlmStep, order: StepOrder, models: StepModels, tools: Sequence[ToolSource], guard: OutputGuard
+        self, step: LlmStep, order: StepOrder, models: StepModels, tools: Sequence[ToolFactory], guard: OutputGuard
     ) -> None:
         self._step = step
         self._order = order
         self._models = models
         self._tools = tools
         self._guard = guard
-        self._output = _make_output_form(step)
+        self._output = None if step.response_format == "text" else OutputForm(step.output_schema or {"type": "object"})
 
     async def perform(self, execution: StepExecution) -> StepResult:
-        tools = {tool.name: tool for tool in (source.bind(execution) for source in self._tools)}
+        tools = {tool.name: tool for tool in (make_tool(execution) for make_tool in self._tools)}
         journal = ConversationJournal()
         conversation = StepConversation(
             self._step, self._make_request(execution), self._models, tools, execution, journal
@@ -87,39 +86,28 @@ class LlmStepHandler:
         )
 
 
-def _make_output_form(step: LlmStep) -> OutputForm | None:
-    """Return the output form to request from the provider: JSON, if the step asks for it."""
-    if step.response_format == "text":
-        return None
-    return OutputForm(step.output_schema or {"type": "object"})
-
-
 def make_result(answer: CheckedAnswer) -> StepResult:
     """Convert an answer to a result: JSON is merged into the state, text becomes a field. Raises StepFailed."""
     step = answer.step
-    if step.response_format == "text":
-        fields = {step.output_key or step.name: answer.text}
-        return StepResult(output=fields, state_updates=fields)
-    value = _read_json(answer)
-    if step.output_key is not None:
-        return StepResult(output={step.output_key: value}, state_updates={step.output_key: value})
-    if not isinstance(value, Mapping):
-        raise StepFailed(
-            f"The model of step {step.name!r} answered with a JSON {type(value).__name__} instead of a map. "
-            f"Ask for a map, or set an outputKey for it.",
-            code="LLM_OUTPUT_INVALID",
-            details={"text": answer.text[:1000]},
+    try:
+        value = answer.text if step.response_format == "text" else answer.value
+    except ValueError as error:
+        raise _make_failure(answer, f"did not answer with JSON: {error}. Ask for JSON in the prompt.") from error
+    if step.response_format == "text" or step.output_key is not None:
+        fields: dict[str, Any] = {step.output_key or step.name: value}
+    elif isinstance(value, Mapping):
+        fields = dict(cast("Mapping[str, Any]", value))
+    else:
+        kind = type(value).__name__
+        raise _make_failure(
+            answer, f"answered with a JSON {kind}, not a map. Ask for a map, or set an outputKey for it."
         )
-    fields = dict(cast("Mapping[str, Any]", value))
     return StepResult(output=fields, state_updates=fields)
 
 
-def _read_json(answer: CheckedAnswer) -> Any:
-    try:
-        return answer.value
-    except ValueError as error:
-        raise StepFailed(
-            f"The model of step {answer.step.name!r} did not answer with JSON: {error}. Ask for JSON in the prompt.",
-            code="LLM_OUTPUT_INVALID",
-            details={"text": answer.text[:1000]},
-        ) from error
+def _make_failure(answer: CheckedAnswer, reason: str) -> StepFailed:
+    return StepFailed(
+        f"The model of step {answer.step.name!r} {reason}",
+        code="LLM_OUTPUT_INVALID",
+        details={"text": answer.text[:1000]},
+    )

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from statewright.workflow.states.engine.context import (
-    add_or_replace_context_store,
     append_values,
     apply_visit,
     context_updates,
     format_input,
     make_initial_context,
+    merge_contexts,
 )
 from statewright.workflow.states.engine.visit import Effects, Visit
 from statewright.workflow.states.expressions.output import parse_output
@@ -18,9 +18,9 @@ from statewright.workflow.states.expressions.output import parse_output
 
 def test_2_2_the_reducer_puts_right_over_left_and_takes_none_for_empty() -> None:
     left = {"a": {"x": 1}, "b": 1}
-    assert add_or_replace_context_store(left, {"a": {"y": 2}}) == {"a": {"y": 2}, "b": 1}
-    assert add_or_replace_context_store(None, None) == {}
-    assert add_or_replace_context_store(left, None) == left
+    assert merge_contexts(left, {"a": {"y": 2}}) == {"a": {"y": 2}, "b": 1}
+    assert merge_contexts(None, None) == {}
+    assert merge_contexts(left, None) == left
     assert left == {"a": {"x": 1}, "b": 1}
 
 

@@ -56,7 +56,7 @@ def test_items_are_found_by_reference() -> None:
     assert found.item(ItemRef("p")) == "raw"
     assert found.item(None) is None
     with pytest.raises(RoutingError):
-        found.items("l", "ys")
+        found["l"].items("ys")
 
 
 def test_2_6_the_ends_of_an_iteration_are_in_item_order() -> None:

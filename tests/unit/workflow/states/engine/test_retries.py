@@ -2,8 +2,9 @@
 
 import pytest
 
+from statewright.agents import is_worth_another_attempt
 from statewright.errors import MissingApiKey, ModelUnavailable, RoutingError, ToolError
-from statewright.workflow.states.engine.retries import is_worth_another_attempt, retry_policy
+from statewright.workflow.states.engine.state_node import retry_policy
 from statewright.workflow.states.language.model import RetryRule
 
 

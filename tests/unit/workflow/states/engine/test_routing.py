@@ -20,7 +20,7 @@ def states(text: str) -> dict[str, State]:
 
 def ways(text: str, output: str, token: Token | None = None, *, of: str = "s", **options: Any) -> Routes:
     found = states(text)
-    router = Router(found, str, **{"max_items": 1000, **options})
+    router = Router(found, **{"max_items": 1000, **options})
     return router.route(found[of], token if token is not None else Token(), Visit("v", of, output))
 
 

@@ -15,7 +15,7 @@ INNER = Iteration("l", "0/2", ItemRef("l", "xs", 2), 2, 5, True)
         Token(),
         Token(("1.0", "2.0"), "0/2"),
         Token(("1.0",), "0/2.2/5", INNER),
-        Token(("1.0",), "0/2.2/5", Iteration("l", "", ItemRef("p"), 0, 1, only=("u", "v"))),
+        Token(("1.0",), "0/2.2/5", Iteration("l", "", ItemRef("p"), 0, 1, visible_keys=("u", "v"))),
         Token(("1.0",), "0/2", None, "l", "0"),
     ],
 )

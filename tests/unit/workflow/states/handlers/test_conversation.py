@@ -13,7 +13,7 @@ from statewright.errors import ModelAnswerInvalid, ModelUnavailable
 from statewright.messages import Message, ToolCall
 from statewright.models import ScriptedModel
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.handlers.conversation import MOST_ROUNDS
+from statewright.workflow.states.handlers.assistant import MAX_ROUNDS
 
 FLOW = """
 enable_summarization_node: false
@@ -85,7 +85,7 @@ def test_a_long_answer_is_cut_and_says_so() -> None:
 
 def test_a_model_that_only_asks_is_stopped() -> None:
     model = ScriptedModel([asking(("add", {"a": 1, "b": 2}))], repeat_last=True)
-    with pytest.raises(ModelAnswerInvalid, match=f"called tools {MOST_ROUNDS} times"):
+    with pytest.raises(ModelAnswerInvalid, match=f"called tools {MAX_ROUNDS} times"):
         run(model)
 
 

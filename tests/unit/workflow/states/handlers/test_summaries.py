@@ -4,7 +4,13 @@ import pytest
 
 from statewright.messages import Message
 from statewright.models import ScriptedModel
-from statewright.workflow.states.handlers.summaries import BATCH, HistorySummarizer, count_tokens, split_batches
+from statewright.workflow.states.handlers.summaries import (
+    BATCH,
+    HistorySummarizer,
+    count_tokens,
+    replace_history,
+    split_batches,
+)
 
 
 def message(tokens: int) -> Message:
@@ -44,10 +50,9 @@ def test_2_9_what_is_too_long_is_told_by_messages_and_by_tokens() -> None:
 
 
 def test_2_9_a_summary_stands_for_all_but_the_first_message() -> None:
-    memory = HistorySummarizer(None, most_messages=2, most_tokens=10)
     history = [Message("first"), Message("second"), Message("third")]
-    assert memory.replace_history(history, None) is history
-    assert [(one.role, one.text) for one in memory.replace_history(history, "short")] == [
+    assert replace_history(history, None) is history
+    assert [(one.role, one.text) for one in replace_history(history, "short")] == [
         ("user", "first"),
         ("assistant", "short"),
     ]

@@ -1,7 +1,7 @@
 """The order and the words of what is message."""
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.diagnostics import MOST_COMPARISONS, Diagnostics, Phase
+from statewright.workflow.states.language.diagnostics import MAX_COMPARISONS, Diagnostics, Phase
 from statewright.workflow.states.language.yaml.nodes import Mark
 
 
@@ -42,7 +42,7 @@ def test_a_hint_lists_no_more_than_can_be_read() -> None:
 
 def test_guesses_run_out_in_a_file_that_is_full_of_wrong_names() -> None:
     diagnostics = Diagnostics()
-    known = [f"name{i}" for i in range(MOST_COMPARISONS // 2)]
+    known = [f"name{i}" for i in range(MAX_COMPARISONS // 2)]
     assert [diagnostics.near_miss("nam1", known) is not None for _ in range(3)] == [True, True, False]
 
 

@@ -111,7 +111,7 @@ def test_1_5_next_is_required_and_a_map() -> None:
 def test_1_5_wait_for_user_confirmation_is_an_alias_and_both_are_an_error_even_false() -> None:
     assert parse(state="wait_for_user_confirmation: true").expect().states[0].interrupt_before is True
     message = one_problem(parse(state="wait_for_user_confirmation: false, interrupt_before: false"))
-    assert "both are given" in message
+    assert "both are present" in message
 
 
 def test_1_5_an_output_schema_is_a_text() -> None:
@@ -140,7 +140,7 @@ def test_1_5_1_keep_history_is_an_alias_and_the_new_key_wins() -> None:
     assert parse(transition="keep_history: false").expect().states[0].next.include_in_llm_history is False
     both = parse(transition="keep_history: false, include_in_llm_history: true")
     assert both.expect().states[0].next.include_in_llm_history is True
-    assert "both are given" in both.warnings[0].message
+    assert "both are present" in both.warnings[0].message
 
 
 def test_1_5_1_lists_of_keys() -> None:

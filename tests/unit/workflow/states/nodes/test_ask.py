@@ -9,14 +9,20 @@ from statewright.messages import Message
 from statewright.models import ScriptedModel
 from statewright.workflow.states.handlers import Call
 from statewright.workflow.states.language.model import CustomNode
-from statewright.workflow.states.nodes.resources import ask_model
+from statewright.workflow.states.nodes import NodeResources
+from statewright.workflow.states.nodes.model_nodes import ModelNode
+
+
+class Question(ModelNode):
+    instructions = "usual"
 
 
 def test_a_question_carries_the_settings_of_the_node_and_is_paid_for(call_with: Callable[..., Call]) -> None:
     model, call = ScriptedModel(["answer", "answer"]), call_with()
+    resources = NodeResources(state_id="own", find_model=lambda name: model)
     node = CustomNode("n", "k", model="big", system_prompt="Be brief.")
-    assert asyncio.run(ask_model(model, node, call, [Message("question")], instructions="usual")) == "answer"
-    asyncio.run(ask_model(model, CustomNode("n", "k"), call, [Message("question")], instructions="usual"))
+    assert asyncio.run(Question(node, None, resources).ask(call, [Message("question")])) == "answer"
+    asyncio.run(Question(CustomNode("n", "k"), None, resources).ask(call, [Message("question")]))
     first, second = model.requests
     assert (first.model, first.system, first.metadata["state"], first.metadata["call"]) == (
         "big",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from statewright.workflow.steps.kinds import ConditionStepHandler, result_key
+from statewright.workflow.steps.kinds import perform_condition, result_key
 from statewright.workflow.steps.model import ConditionStep
 
 STEP = ConditionStep(type="condition", name="good", expression="lead.score", true_step="a", false_step="b")
@@ -17,7 +17,7 @@ def test_it_names_one_of_its_steps() -> None:
         ({"lead": {"score": 0}}, False, "b"),
         ({}, False, "b"),
     ):
-        result = ConditionStepHandler(STEP).perform(cast(Any, SimpleNamespace(state=state)))
+        result = perform_condition(STEP, cast(Any, SimpleNamespace(state=state)))
         assert result.state_updates == {"__condition_good": way, "__nextStep": target}
         assert result.output == {"result": way, "nextStep": target}
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from statewright.workflow.steps import StepFailed, StepResult
-from statewright.workflow.steps.kinds import ExternalEventStepHandler
+from statewright.workflow.steps.kinds import perform_external_event
 from statewright.workflow.steps.model import ExternalEventStep
 
 STEP = ExternalEventStep(type="external_event", name="e", signal_type="paid", timeout_ms=250)
@@ -16,8 +16,8 @@ STEP = ExternalEventStep(type="external_event", name="e", signal_type="paid", ti
 
 def perform(answer: Any) -> StepResult:
     asked: list[Any] = []
-    result = ExternalEventStepHandler(STEP).perform(
-        cast(Any, SimpleNamespace(wait_for=lambda question, _: asked.append(question) or answer))
+    result = perform_external_event(
+        STEP, cast(Any, SimpleNamespace(wait_for=lambda question, _: asked.append(question) or answer))
     )
     assert (asked[0].signal, asked[0].delay, asked[0].is_timer) == ("paid", 0.25, False)
     return result

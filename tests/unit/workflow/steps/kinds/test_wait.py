@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from statewright.workflow.steps import StepResult
-from statewright.workflow.steps.kinds import WaitStepHandler
+from statewright.workflow.steps.kinds import perform_wait
 from statewright.workflow.steps.model import WaitStep
 
 
@@ -19,5 +19,5 @@ def test_it_waits_and_answers_nothing() -> None:
     ):
         asked: list[Any] = []
         execution = SimpleNamespace(wait_for=lambda question, _, asked=asked: asked.append(question))
-        assert WaitStepHandler(step).perform(cast(Any, execution)) == StepResult()
+        assert perform_wait(step, cast(Any, execution)) == StepResult()
         assert (asked[0].is_timer, asked[0].delay, asked[0].until) == (True, delay, until)

@@ -8,7 +8,7 @@ import pytest
 
 from statewright.errors import InvalidConfig
 from statewright.models import ScriptedModel
-from statewright.workflow.steps.llm.models import StepModels, qualify_model_name
+from statewright.workflow.steps.llm.resources import StepModels, qualify_model_name
 
 ONE, OTHER = ScriptedModel([]), ScriptedModel([])
 

@@ -11,7 +11,7 @@ import pytest
 from statewright.agents import ToolContext
 from statewright.errors import InvalidConfig, InvalidUpdateError, ToolError
 from statewright.workflow.steps import StepContext, StepFailure, StepResult
-from statewright.workflow.steps.llm.tools import DeclaredTool, HandlerToolSource, read_tools
+from statewright.workflow.steps.llm.resources import DeclaredTool, TaskTool, as_tool, read_tools
 from statewright.workflow.steps.model import LlmTool
 
 EXECUTION = cast(Any, SimpleNamespace(context=lambda config, **_: StepContext(config=config)))
@@ -23,26 +23,26 @@ def weather(city: str) -> str:
 
 
 def call(tool: Any, arguments: dict[str, Any]) -> Any:
-    return asyncio.run(tool.bind(EXECUTION).call(arguments, context=ToolContext()))
+    return asyncio.run(tool.call(arguments, context=ToolContext()))
 
 
-def handler_tool(handler: Any) -> HandlerToolSource:
-    return HandlerToolSource(LlmTool(name="h"), handler, cast(Any, "the step"))
+def handler_tool(handler: Any) -> TaskTool:
+    return TaskTool(LlmTool(name="h"), handler, cast(Any, "the step"), EXECUTION)
 
 
 def test_functions_become_tools() -> None:
     assert set(read_tools([weather])) == {"weather"}
-    assert read_tools({"w": weather})["w"].name == "w"
+    assert as_tool(read_tools({"w": weather})["w"], "w").name == "w"
     assert read_tools(read_tools([weather]).values()).keys() == {"weather"}
     assert read_tools(None) == {}
     with pytest.raises(InvalidConfig, match="The tool 'w' is 3"):
-        read_tools({"w": 3})["w"]
+        as_tool(read_tools({"w": 3})["w"], "w")
 
 
 def test_tools_with_names_are_made_when_they_are_wanted() -> None:
     named = read_tools({"w": 3, "v": weather})
     assert (list(named), len(named), "w" in named, "x" in named) == (["w", "v"], 2, True, False)
-    assert named["v"].description == "The weather."
+    assert as_tool(named["v"], "v").description == "The weather."
 
 
 def test_a_tool_with_the_words_of_the_definition() -> None:

@@ -8,9 +8,9 @@ from typing import Final
 
 from statewright.workflow.states.language.checks.transitions import targets_of
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.key_types import END_STATE, RESERVED
 from statewright.workflow.states.language.model import node_of
 from statewright.workflow.states.language.schema.maps import ParsedMap
+from statewright.workflow.states.language.transition import END_STATE, RESERVED
 from statewright.workflow.states.language.yaml.nodes import shorten
 
 NODE_KINDS: Final = (
@@ -24,7 +24,7 @@ NODE_KINDS: Final = (
 
 UNSUPPORTED_KINDS: Final = {
     "bedrock_flow_node": (
-        "runs a flow on AWS, which Statewright does not support",
+        "runs a flow on AWS, which is not supported",
         "Register a node of this kind that runs it, or call the flow from a tool.",
     ),
     "supervisor_node": (
@@ -34,7 +34,7 @@ UNSUPPORTED_KINDS: Final = {
 }
 """Other kinds of the language: the reason why they are not supported, and the alternative."""
 
-_WORKERS: Final = {
+_REFERENCES: Final = {
     "assistant_id": ("assistants", "assistant"),
     "tool_id": ("tools", "tool"),
     "custom_node_id": ("custom_nodes", "custom node"),
@@ -46,7 +46,8 @@ _WORKERS: Final = {
 class Ids:
     """The ids of one list."""
 
-    first: dict[str, ParsedMap]
+    by_id: dict[str, ParsedMap]
+    """The item of each id; of a duplicate id, the first one."""
     is_complete: bool
     """True if every item has an id; otherwise an unknown id may belong to an item that could not be read."""
     misspelt: str | None = None
@@ -55,13 +56,15 @@ class Ids:
 
 def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: Diagnostics) -> None:
     """Report duplicate ids, and references to unknown ids."""
-    ids = {name: _ids(workflow, name, diagnostics) for name in ("assistants", "tools", "custom_nodes", "states")}
-    targets = {**ids["states"].first, END_STATE: None}
+    ids = {
+        name: _collect_ids(workflow, name, diagnostics) for name in ("assistants", "tools", "custom_nodes", "states")
+    }
+    targets = {**ids["states"].by_id, END_STATE: None}
     _check_kinds(workflow, node_kinds, diagnostics)
     _check_reserved(ids["states"], diagnostics)
     misspelt: set[str] = set()
     for state in workflow.parts("states"):
-        misspelt |= _check_worker(state, ids, diagnostics)
+        misspelt |= _check_reference(state, ids, diagnostics)
         _check_targets(state, ids["states"], targets, diagnostics)
     for key in misspelt:
         message = f"{workflow.subject} has no key {shorten(key)!r}, and states refer to its contents."
@@ -69,23 +72,23 @@ def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnosti
         diagnostics.error(Phase.FORM, *workflow.key_location(key), message, advice)
 
 
-def _ids(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> Ids:
-    first: dict[str, ParsedMap] = {}
+def _collect_ids(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> Ids:
+    by_id: dict[str, ParsedMap] = {}
     parts = workflow.parts(name)
     for part in parts:
         part_id = part.values.get("id")
-        if part_id in first:
+        if part_id in by_id:
             message = (
                 f"Two {name.replace('_', ' ')} have the id {shorten(part_id)!r}: "
-                f"the other one is in line {first[part_id].at('id').line}."
+                f"the first one is in line {by_id[part_id].at('id').line}."
             )
             diagnostics.error(Phase.REFERENCES, *part.location("id"), message, "Give one of them another id.")
         elif part_id is not None:
-            first[part_id] = part
-    return Ids(first, _is_complete(workflow, name, parts), _misspelt(workflow, name, diagnostics))
+            by_id[part_id] = part
+    return Ids(by_id, _is_complete(workflow, name, parts), _find_misspelt(workflow, name, diagnostics))
 
 
-def _misspelt(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> str | None:
+def _find_misspelt(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> str | None:
     if workflow.has_key(name):
         return None
     unknown = [key for key in workflow.content if key not in workflow.schema.by_name]
@@ -105,20 +108,20 @@ def _check_kinds(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: 
         kind = node.values.get(name)
         if kind is None or kind in node_kinds:
             continue
-        where = node.location(name)
+        location = node.location(name)
         if kind in UNSUPPORTED_KINDS:
             reason, advice = UNSUPPORTED_KINDS[kind]
-            diagnostics.error(Phase.REFERENCES, *where, f"{node.label}: {kind!r} {reason}.", advice)
+            diagnostics.error(Phase.REFERENCES, *location, f"{node.label}: {kind!r} {reason}.", advice)
             continue
         source = "" if name == "custom_node_id" else " (its id, as it has no custom_node_id)"
         message = f"{node.label} has the kind {shorten(kind)!r}{source}, which is not supported."
-        diagnostics.error(Phase.REFERENCES, *where, message, diagnostics.hint(kind, node_kinds, noun="Kinds"))
+        diagnostics.error(Phase.REFERENCES, *location, message, diagnostics.hint(kind, node_kinds, noun="Kinds"))
 
 
 def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
     """Report ids that the engine reserves, and those that map to the same node name."""
     nodes: dict[str, str] = {}
-    for state_id, state in states.first.items():
+    for state_id, state in states.by_id.items():
         other = nodes.setdefault(node_of(state_id), state_id)
         if state_id == END_STATE:
             message = f"A state has the id {END_STATE!r}, which is reserved for the end of the workflow."
@@ -131,38 +134,38 @@ def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
         diagnostics.error(Phase.REFERENCES, *state.location("id"), message, "Give it another id.")
 
 
-def _check_worker(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnostics) -> set[str]:
-    """Report an unknown reference. Return the misspelt names of lists that may contain it."""
+def _check_reference(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnostics) -> set[str]:
+    """Report unknown ids to which a state refers. Return misspelt names of lists that probably contain them."""
     misspelt: set[str] = set()
-    for name, (listed, noun) in _WORKERS.items():
+    for name, (list_name, noun) in _REFERENCES.items():
         reference = state.values.get(name)
-        target_ids = ids[listed]
-        if reference is None or reference in target_ids.first or not target_ids.is_complete:
+        target_ids = ids[list_name]
+        if reference is None or reference in target_ids.by_id or not target_ids.is_complete:
             continue
         if target_ids.misspelt is not None:
             misspelt.add(target_ids.misspelt)
             continue
-        message = f"{state.label}: there is no {noun} {shorten(reference)!r}."
-        advice = _elsewhere(reference, ids) or diagnostics.hint(
-            reference, target_ids.first, noun=listed.replace("_", " ").capitalize()
+        message = f"{state.label}: the {noun} {shorten(reference)!r} does not exist."
+        advice = _suggest_other_key(reference, ids) or diagnostics.hint(
+            reference, target_ids.by_id, noun=list_name.replace("_", " ").capitalize()
         )
         diagnostics.error(Phase.REFERENCES, *state.location(name), message, advice)
     return misspelt
 
 
-def _elsewhere(reference: str, ids: dict[str, Ids]) -> str:
+def _suggest_other_key(reference: str, ids: dict[str, Ids]) -> str:
     """Return advice for an id that belongs to another list."""
-    for name, (listed, noun) in _WORKERS.items():
-        if reference in ids[listed].first:
-            return f"There is a {noun} of this id: did you mean {name!r}?"
+    for name, (list_name, noun) in _REFERENCES.items():
+        if reference in ids[list_name].by_id:
+            return f"There is a {noun} with this id. Did you mean {name!r}?"
     return ""
 
 
 def _check_targets(state: ParsedMap, states: Ids, targets: Collection[str], diagnostics: Diagnostics) -> None:
     for transition in state.parts("next"):
         for target, path, at in targets_of(transition):
-            if target != END_STATE and target not in states.first and states.is_complete:
-                message = f"{state.label} leads to {shorten(target)!r}: there is no such state."
+            if target != END_STATE and target not in states.by_id and states.is_complete:
+                message = f"{state.label} leads to {shorten(target)!r}, which is not a state."
                 advice = diagnostics.hint(target, targets, noun="States")
                 diagnostics.error(Phase.REFERENCES, path, at, message, advice)
         if transition.values.get("iter_key") == "":

@@ -28,7 +28,7 @@ def check_rules(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
 
 def _parse_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
     for state in workflow.parts("states"):
-        for part, name in _tests_of(state):
+        for part, name in _iter_expressions(state):
             try:
                 part.values[name] = expression = parse_expression(part.values[name])
             except ExpressionError as error:
@@ -39,8 +39,8 @@ def _parse_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
                 diagnostics.warn(Phase.RULES, *part.location(name), message, "")
 
 
-def _tests_of(state: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:
-    """Yield the maps of a state that hold an expression, with its key."""
+def _iter_expressions(state: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:
+    """Yield the maps of a state that have an expression, with its key."""
     for transition in state.parts("next"):
         tests = [(condition, "expression") for condition in transition.parts("condition")]
         tests += [(case, "condition") for switch in transition.parts("switch") for case in switch.parts("cases")]
@@ -64,31 +64,31 @@ def _check_templates(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
 def _check_template(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
     if name not in part.values:
         return
-    waiting = [(part.path_to(name), part.content[part.names[name]])]
-    while waiting:
-        path, written = waiting.pop()
-        content = written.content
+    pending = [(part.path_to(name), part.content[part.names[name]])]
+    while pending:
+        path, node = pending.pop()
+        content = node.content
         if isinstance(content, dict):
-            waiting += [((*path, key), child) for key, child in content.items()]
+            pending += [((*path, key), child) for key, child in content.items()]
         elif isinstance(content, list):
-            waiting += [((*path, index), child) for index, child in enumerate(content)]
+            pending += [((*path, index), child) for index, child in enumerate(content)]
         elif isinstance(content, str) and "{" in content:
-            _check_text(path, written, content, diagnostics)
+            _check_text(path, node, content, diagnostics)
 
 
-def _check_text(path: Path, written: YamlNode, text: str, diagnostics: Diagnostics) -> None:
+def _check_text(path: Path, node: YamlNode, text: str, diagnostics: Diagnostics) -> None:
     """Report blocks that cannot be rendered, and warn about placeholders that are not supported."""
     try:
         template = parse_template(text)
     except ExpressionError as error:
-        diagnostics.error(Phase.RULES, path, written.at, str(error), "")
+        diagnostics.error(Phase.RULES, path, node.at, str(error), "")
         return
     for problem in template.errors:
         message = f"Line {problem.line} of the template: {problem.message}"
-        diagnostics.error(Phase.RULES, path, written.mark_of(problem.line), message, problem.suggestion)
+        diagnostics.error(Phase.RULES, path, node.mark_of(problem.line), message, problem.suggestion)
     for problem in template.warnings:
         message = f"A placeholder stays as it is written, unless a key has its name: {problem.message}"
-        diagnostics.warn(Phase.RULES, path, written.mark_of(problem.line), message, problem.suggestion)
+        diagnostics.warn(Phase.RULES, path, node.mark_of(problem.line), message, problem.suggestion)
 
 
 # -- schemas
@@ -106,7 +106,7 @@ def _check_output_schema(state: ParsedMap, diagnostics: Diagnostics) -> None:
         if error.has_bad_reference:
             diagnostics.error(Phase.RULES, path, at, f"The JSON Schema cannot be used: {error}", "")
         else:
-            message = f"This is not a valid JSON Schema, so it is only shown to the model: {error}"
+            message = f"This is not a valid JSON Schema, so it is only sent to the model, and not checked: {error}"
             diagnostics.warn(Phase.RULES, path, at, message, "Correct it, or write an example of the answer.")
 
 
@@ -124,15 +124,12 @@ def _check_server(server: ParsedMap, diagnostics: Diagnostics) -> None:
     """Report an enabled server without a command, URL or config id."""
     config: ParsedMap | None = server.values.get("config")
     has_config = (config is not None and bool(config.names)) or (server.has_key("config") and config is None)
-    if server.values.get("enabled") is False or has_config or _is_named(server):
+    has_name = any(server.has_key(name) and server.values.get(name) != "" for name in ("command", "mcp_config_id"))
+    if server.values.get("enabled") is False or has_config or has_name:
         return
-    message = f"{server.label} is enabled, and does not say how it is started or reached."
+    message = f"{server.label} is enabled, but has no config with a command or a url."
     advice = "Add config: {command: ..., args: [...]} or config: {url: ...}, or write enabled: false."
     diagnostics.error(Phase.RULES, server.path, server.node.at, message, advice)
-
-
-def _is_named(server: ParsedMap) -> bool:
-    return any(server.has_key(name) and server.values.get(name) != "" for name in ("command", "mcp_config_id"))
 
 
 # -- chains
@@ -152,7 +149,7 @@ def _check_chains(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
             continue
         _, own = _iteration(stage)
         if own is not None and own != key:
-            _note_other_key(before, key, stage, own, diagnostics)
+            _report_other_key(before, key, stage, own, diagnostics)
 
 
 def _iteration(state: ParsedMap) -> tuple[Any, Any]:
@@ -164,7 +161,7 @@ def _iteration(state: ParsedMap) -> tuple[Any, Any]:
     return None, None
 
 
-def _note_other_key(before: ParsedMap, key: str, stage: ParsedMap, own: str, diagnostics: Diagnostics) -> None:
+def _report_other_key(before: ParsedMap, key: str, stage: ParsedMap, own: str, diagnostics: Diagnostics) -> None:
     transition: ParsedMap = stage.values["next"]
     message = (
         f"{stage.label} continues with iter_key {shorten(own)!r}, but it is a stage of the iteration that "

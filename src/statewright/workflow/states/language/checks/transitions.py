@@ -1,24 +1,27 @@
-"""Checks of `next` beyond its keys, and its targets."""
+"""Checks of transitions: keys of `next` that have no effect, and states that cannot be reached or cannot end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
+from statewright.workflow.states.language.model import Definition
 from statewright.workflow.states.language.schema.maps import ParsedMap
-from statewright.workflow.states.language.yaml.nodes import Mark, Path
+from statewright.workflow.states.language.transition import END_STATE
+from statewright.workflow.states.language.yaml.nodes import Mark, Path, shorten
 
 
 def check_transitions(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
     """Warn about a `state_id` that a condition or a switch overrides, and about a switch without cases."""
     for state in workflow.parts("states"):
         for transition in state.parts("next"):
-            _check_idle_target(state, transition, diagnostics)
+            _check_ignored_target(state, transition, diagnostics)
             for switch in transition.parts("switch"):
                 _check_cases(state, switch, diagnostics)
 
 
-def _check_idle_target(state: ParsedMap, transition: ParsedMap, diagnostics: Diagnostics) -> None:
+def _check_ignored_target(state: ParsedMap, transition: ParsedMap, diagnostics: Diagnostics) -> None:
     for other in ("condition", "switch"):
         if transition.has_key("state_id") and transition.has_key(other):
             message = f"{state.label} has a {other!r}, so its 'state_id' is ignored."
@@ -28,31 +31,94 @@ def _check_idle_target(state: ParsedMap, transition: ParsedMap, diagnostics: Dia
 def _check_cases(state: ParsedMap, switch: ParsedMap, diagnostics: Diagnostics) -> None:
     if "cases" in switch.values and switch.content["cases"].content == []:
         label = state.label[:1].lower() + state.label[1:]
-        message = f"The switch of {label} has no cases: it always takes its default."
+        message = f"The switch of {label} has no cases, so it always selects its default."
         diagnostics.warn(Phase.FORM, *switch.location("cases"), message, "Add a case, or write state_id.")
 
 
 Target = tuple[str, Path, Mark]
-"""The name of a target, and where it is written."""
+"""The name of a target, and the path and position at which it is written."""
 
 
 def targets_of(transition: ParsedMap) -> Iterator[Target]:
     """Yield every effective target."""
     for condition in transition.parts("condition"):
-        yield from _named(condition, "then", "otherwise")
+        yield from _targets_under(condition, "then", "otherwise")
     for switch in transition.parts("switch"):
         for case in switch.parts("cases"):
-            yield from _named(case, "state_id")
-        yield from _named(switch, "default")
+            yield from _targets_under(case, "state_id")
+        yield from _targets_under(switch, "default")
     if not (transition.has_key("condition") or transition.has_key("switch")):
-        yield from _named(transition, "state_id")
+        yield from _targets_under(transition, "state_id")
     if "state_ids" in transition.values and isinstance(items := transition.content["state_ids"].content, list):
         for index, item in enumerate(items):
             if isinstance(item.content, str):
                 yield item.content, (*transition.path_to("state_ids"), index), item.at
 
 
-def _named(part: ParsedMap, *keys: str) -> Iterator[Target]:
+def _targets_under(part: ParsedMap, *keys: str) -> Iterator[Target]:
     for key in keys:
         if key in part.values:
             yield part.values[key], *part.location(key)
+
+
+# -- reachability
+
+_SHOWN: Final = 10
+"""Maximum number of states that a warning names."""
+
+
+def check_graph(definition: Definition, diagnostics: Diagnostics, path: Path = ("states",)) -> None:
+    """Warn about unreachable states, and about states that cannot reach `end`. Loops are fine.
+
+    `path` is the path of the states in the file.
+    """
+    edges = {state.id: state.next.targets for state in definition.states}
+    reached = find_reachable(edges, [definition.states[0].id])
+    for index, state in enumerate(definition.states):
+        if state.id not in reached:
+            message = f"State {shorten(state.id)!r} cannot be reached: no state that runs leads to it."
+            advice = "Name it in the next of another state, or remove it."
+            diagnostics.warn(Phase.GRAPH, (*path, index), state.at, message, advice)
+    _check_endless(definition, edges, reached, diagnostics, path)
+
+
+def _check_endless(
+    definition: Definition,
+    edges: Mapping[str, tuple[str, ...]],
+    reached: set[str],
+    diagnostics: Diagnostics,
+    path: Path,
+) -> None:
+    """Warn once about all reachable states that cannot reach `end`."""
+    ending = find_reachable(_reverse_edges(edges), [END_STATE])
+    stuck = reached - ending
+    endless_states = [(index, state) for index, state in enumerate(definition.states) if state.id in stuck]
+    if not endless_states:
+        return
+    index, first = endless_states[0]
+    names = ", ".join(shorten(state.id) for _, state in endless_states[:_SHOWN])
+    more = f" and {len(endless_states) - _SHOWN} more" if len(endless_states) > _SHOWN else ""
+    message = f"{END_STATE!r} cannot be reached from {names}{more}: the run stops only at its recursion_limit."
+    advice = f"Let one of them lead to {END_STATE!r}, in a condition for example."
+    diagnostics.warn(Phase.GRAPH, (*path, index), first.at, message, advice)
+
+
+def find_reachable(edges: Mapping[str, Iterable[str]], starts: Iterable[str]) -> set[str]:
+    """Return the starts and everything reachable from them."""
+    seen = set(starts)
+    pending = list(seen)
+    while pending:
+        for target in edges.get(pending.pop(), ()):
+            if target not in seen:
+                seen.add(target)
+                pending.append(target)
+    return seen
+
+
+def _reverse_edges(edges: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Return the graph with all edges reversed."""
+    reversed_edges: dict[str, list[str]] = {}
+    for source, targets in edges.items():
+        for target in targets:
+            reversed_edges.setdefault(target, []).append(source)
+    return reversed_edges

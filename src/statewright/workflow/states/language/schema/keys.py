@@ -34,7 +34,7 @@ class Key:
     """Declares a field as a key of a map."""
 
     doc: str
-    also: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     """Other names that people write for this key."""
     name: str = ""
     """The key; by default the name of the field."""
@@ -67,12 +67,12 @@ class KeySchema:
     doc: str = ""
     required: bool = False
     default: Any = None
-    stands_for: str = ""
+    current_name: str = ""
     """For a deprecated key: its current name."""
     both_allowed: bool = False
     ignored: str = ""
     """For a key that is accepted without effect: the reason."""
-    also: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
     field: str = ""
     """The field of the model; empty for a key that goes to its settings."""
     is_raw: bool = False
@@ -98,7 +98,7 @@ def _declared_keys(model: type[Any]) -> Iterator[KeySchema]:
                 name=name,
                 kind=successor.kind,
                 doc=successor.doc,
-                stands_for=mark.to,
+                current_name=mark.to,
                 both_allowed=mark.both_allowed,
             )
         elif (key := _declared_key(name, hint, fields.get(name))) is not None:
@@ -120,7 +120,7 @@ def _declared_key(name: str, hint: Any, field: dataclasses.Field[Any] | None) ->
         doc=key.doc,
         required=default is dataclasses.MISSING,
         default=None if published is dataclasses.MISSING else published,
-        also=key.also,
+        aliases=key.aliases,
         field=name if field is not None else "",
         is_raw=get_origin(base) is Mapping,
     )

@@ -1,7 +1,10 @@
 """Maps with declared keys: the rules between the keys, and reading.
 
 Reading a map by its schema returns a `ParsedMap`: the valid values, and the positions of all of them. The checks of
-references and expressions go on from there, even if other values are invalid.
+references and expressions continue with it, even if other values are invalid.
+
+A mistake is reported once, where it was probably made: a misspelt required key is not also a missing key, and a value
+that is written one level too deep or too high is reported there.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any, Final, cast
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.schema.keys import KeySchema, keys_of
-from statewright.workflow.states.language.schema.kinds import INVALID, JsonSchema, refuse
+from statewright.workflow.states.language.schema.kinds import INVALID, JsonSchema, Kind
 from statewright.workflow.states.language.yaml.nodes import Mark, Path, YamlNode, shorten
 
 PRIVATE_PREFIX: Final = "meta_"
@@ -26,28 +29,28 @@ class ExclusiveKeys:
 
     first: str
     second: str
-    repair: str | Callable[[ParsedMap], str]
+    advice: str | Callable[[ParsedMap], str]
     """The advice, or a function that returns it for the map with both keys."""
 
 
 @dataclass(eq=False)
-class MapSchema:
+class MapSchema(Kind):
     """The keys of a map, and the rules between them. A class variable of the class that declares the keys."""
 
     name: str
     """Name of the definition in JSON Schema."""
-    words: str
+    description: str
     """As in "must be ...": `a map with the keys ...`."""
     noun: str = "This"
     """How messages refer to such a map."""
     one_of: tuple[str, ...] = ()
     """At least one of these keys is required."""
     exclusive: tuple[ExclusiveKeys, ...] = ()
-    needs: tuple[tuple[str, str], ...] = ()
+    requires: tuple[tuple[str, str], ...] = ()
     """Pairs of keys: the first one requires the second."""
     advice: str = ""
     """Advice for a value that is not a map."""
-    misspelt: Callable[[ParsedMap, Diagnostics], Collection[str]] = field(default=lambda part, diagnostics: ())
+    check_mistakes: Callable[[ParsedMap, Diagnostics], Collection[str]] = field(default=lambda part, diagnostics: ())
     """Reports common mistakes, and returns the keys that need no further checks."""
     model: type[Any] = field(init=False, repr=False)
     """The class that declares the keys."""
@@ -72,28 +75,31 @@ class MapSchema:
     @cached_property
     def current(self) -> tuple[str, ...]:
         """The names of the keys that are neither deprecated nor ignored."""
-        return tuple(key.name for key in self.keys if not key.stands_for and not key.ignored)
+        return tuple(key.name for key in self.keys if not key.current_name and not key.ignored)
 
     @cached_property
-    def by_habit(self) -> Mapping[str, str]:
+    def by_alias(self) -> Mapping[str, str]:
         """Keys by the other names that people write for them."""
-        return {habit: key.name for key in self.keys for habit in key.also}
+        return {alias: key.name for key in self.keys for alias in key.aliases}
+
+    def describe(self) -> str:
+        return self.description
 
     def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> ParsedMap | Any:
         """Read a map; return INVALID if the value is not a map."""
         if not isinstance(node.content, dict) or node.broken:
             name = node.content if isinstance(node.content, str) and node.content else "the_state"
-            return refuse(self, node, path, diagnostics, self.advice.replace("the_state", shorten(name)))
+            return self.refuse(node, path, diagnostics, self.advice.replace("the_state", shorten(name)))
         part = ParsedMap(self, path, node)
-        seen = self.misspelt(part, diagnostics)
-        part.names.update((name, name) for name in seen)
+        checked = self.check_mistakes(part, diagnostics)
+        part.names.update((name, name) for name in checked)
         for name, child in node.content.items():
-            if name not in seen and not name.startswith(PRIVATE_PREFIX):
+            if name not in checked and not name.startswith(PRIVATE_PREFIX):
                 _read_key(part, name, child, diagnostics)
         if part.label != self.noun:
             diagnostics.set_label(path, part.label)
         _check_presence(part, diagnostics)
-        _check_company(part, diagnostics)
+        _check_combinations(part, diagnostics)
         return part
 
     def json_schema(self) -> JsonSchema:
@@ -161,19 +167,19 @@ class ParsedMap:
 def _read_key(part: ParsedMap, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
     key = part.schema.by_name.get(name)
     if key is None:
-        _note_unknown(part, name, diagnostics)
+        _report_unknown(part, name, diagnostics)
     elif key.ignored:
-        message = f"The key {name!r} does nothing here: {key.ignored}"
+        message = f"The key {name!r} has no effect here: {key.ignored}"
         diagnostics.warn(Phase.FORM, *part.key_location(name), message, "Remove it.")
     elif child.content is None and not child.broken:
         return  # null counts as absent
-    elif not key.stands_for:
-        _take(part, key, key.name, child, diagnostics)
-    elif _may_stand_for(part, key, diagnostics):
-        _take(part, key, key.stands_for, child, diagnostics)
+    elif not key.current_name:
+        _store_value(part, key, key.name, child, diagnostics)
+    elif _is_deprecated_key_used(part, key, diagnostics):
+        _store_value(part, key, key.current_name, child, diagnostics)
 
 
-def _take(part: ParsedMap, key: KeySchema, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
+def _store_value(part: ParsedMap, key: KeySchema, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
     """Read the value of a key, and store it under its current name."""
     part.names[name] = key.name
     value = key.kind.read(child, (*part.path, key.name), diagnostics)
@@ -181,41 +187,41 @@ def _take(part: ParsedMap, key: KeySchema, name: str, child: YamlNode, diagnosti
         part.values[name] = value
 
 
-def _may_stand_for(part: ParsedMap, key: KeySchema, diagnostics: Diagnostics) -> bool:
-    """Return whether a deprecated key is used. Report a warning in any case, or an error next to its successor."""
-    successor = part.content.get(key.stands_for)
-    where = part.key_location(key.name)
-    advice = f"Write {key.stands_for!r} alone."
+def _is_deprecated_key_used(part: ParsedMap, key: KeySchema, diagnostics: Diagnostics) -> bool:
+    """Return whether a deprecated key counts, which it does unless its successor is present. Report it in any case."""
+    location = part.key_location(key.name)
+    successor = part.content.get(key.current_name)
     if successor is None or successor.content is None:
-        diagnostics.warn(Phase.FORM, *where, f"The key {key.name!r} is deprecated.", f"Write {key.stands_for!r}.")
+        diagnostics.warn(Phase.FORM, *location, f"The key {key.name!r} is deprecated.", f"Write {key.current_name!r}.")
         return True
-    message = f"The keys {key.name!r} and {key.stands_for!r} mean the same, and both are given."
+    message = f"The keys {key.name!r} and {key.current_name!r} mean the same, and both are present."
+    advice = f"Write {key.current_name!r} alone."
     if key.both_allowed:
-        diagnostics.warn(Phase.FORM, *where, f"{message} The second one counts.", advice)
+        diagnostics.warn(Phase.FORM, *location, f"{message} The second one takes precedence.", advice)
     else:
-        diagnostics.error(Phase.FORM, *where, message, advice)
+        diagnostics.error(Phase.FORM, *location, message, advice)
     return False
 
 
-def _note_unknown(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
-    """Warn about an unknown key, unless it probably is one whose absence is reported anyway."""
-    meant = _guess_key(part, name, diagnostics)
-    if meant is not None and _is_missing(part, meant):
+def _report_unknown(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
+    """Warn about an unknown key, unless it is probably a misspelt one whose absence is reported anyway."""
+    guess = _guess_key(part, name, diagnostics)
+    if guess is not None and _is_missing(part, guess):
         return
-    below = next((key.name for key in part.schema.keys if _holds(key, name)), None)
-    advice = f"Move it into {below!r}." if below else f"Keys: {', '.join(part.schema.current)}."
-    advice = _no_space(part, name) or (f"Did you mean {meant!r}?" if meant else advice)
+    parent = next((key.name for key in part.schema.keys if _declares_key(key, name)), None)
+    advice = f"Move it into {parent!r}." if parent else f"Keys: {', '.join(part.schema.current)}."
+    advice = _suggest_space(part, name) or (f"Did you mean {guess!r}?" if guess else advice)
     message = f"{part.subject} has no key {shorten(name)!r}; it is ignored."
     diagnostics.warn(Phase.FORM, *part.key_location(name), message, advice)
 
 
-def _no_space(part: ParsedMap, name: str) -> str:
+def _suggest_space(part: ParsedMap, name: str) -> str:
     """Return advice for a key in a flow map whose colon lacks a space, so that the value became part of the key."""
     key, colon, text = name.partition(":")
     return f"Put a space after the colon: '{key}: {shorten(text)}'." if colon and key in part.schema.by_name else ""
 
 
-def _holds(key: KeySchema, name: str) -> bool:
+def _declares_key(key: KeySchema, name: str) -> bool:
     """Return whether the value of a key is a map with the key `name`."""
     return isinstance(key.kind, MapSchema) and name in key.kind.current
 
@@ -224,7 +230,7 @@ def _guess_key(part: ParsedMap, name: str, diagnostics: Diagnostics) -> str | No
     before_colon = name.partition(":")[0]
     if before_colon in part.schema.by_name:
         return before_colon
-    return part.schema.by_habit.get(name) or diagnostics.near_miss(name, part.schema.current)
+    return part.schema.by_alias.get(name) or diagnostics.near_miss(name, part.schema.current)
 
 
 def _is_present(part: ParsedMap, name: str) -> bool:
@@ -241,73 +247,72 @@ def _is_missing(part: ParsedMap, name: str) -> bool:
 
 def _check_presence(part: ParsedMap, diagnostics: Diagnostics) -> None:
     for key in part.schema.keys:
-        if key.required and _is_missing(part, key.name) and not _note_empty(part, [key.name], diagnostics):
-            _note_missing(part, [key.name], f"Add {key.name!r}. {key.doc}", f"has no {key.name!r}", diagnostics)
+        if key.required and _is_missing(part, key.name) and not _report_empty(part, [key.name], diagnostics):
+            _report_missing(part, [key.name], f"has no {key.name!r}", f"Add {key.name!r}. {key.doc}", diagnostics)
     group = part.schema.one_of
-    is_needed = any(part.has_key(name) for name, company in part.schema.needs if company in group)
-    if group and _is_missing(part, group[0]) and not is_needed and not _note_empty(part, group, diagnostics):
+    is_needed = any(part.has_key(name) for name, required in part.schema.requires if required in group)
+    if group and _is_missing(part, group[0]) and not is_needed and not _report_empty(part, group, diagnostics):
         choices = ", ".join(f"{name!r}" for name in group)
-        _note_missing(part, group, "Write one of them.", f"has none of the keys {choices}", diagnostics)
+        _report_missing(part, group, f"has none of the keys {choices}", "Write one of them.", diagnostics)
 
 
-def _note_empty(part: ParsedMap, names: Sequence[str], diagnostics: Diagnostics) -> bool:
-    """Report a key without a value, whose content is often indented too little."""
+def _report_empty(part: ParsedMap, names: Sequence[str], diagnostics: Diagnostics) -> bool:
+    """Report one of the keys if it has no value, which often means that its content is indented too little."""
     name = next((name for name in names if name in part.content), None)
     if name is None:
         return False
     key = part.schema.by_name[name]
-    beside = [other for other in part.content if other not in part.schema.by_name and _holds(key, other)]
+    outdented = [other for other in part.content if other not in part.schema.by_name and _declares_key(key, other)]
     message = f"{part.subject} has {name!r} without a value."
     advice = f"Write it after the colon. {key.doc}"
-    if beside:
-        listed = ", ".join(f"{shorten(other)!r}" for other in beside)
-        message = f"{message} Beside it, and not in it: {listed}."
+    if outdented:
+        listed = ", ".join(f"{shorten(other)!r}" for other in outdented)
+        message = f"{message} Next to it, and not in it: {listed}."
         advice = f"Indent {listed} deeper than {name!r}."
     diagnostics.error(Phase.FORM, (*part.path, name), part.node.key_marks.get(name, part.node.at), message, advice)
     return True
 
 
-def _note_missing(part: ParsedMap, names: Sequence[str], advice: str, predicate: str, diagnostics: Diagnostics) -> None:
-    """Report a missing key, with the key written instead of it, or where it is indented too deep."""
-    others = ((name, _guess_key(part, name, diagnostics)) for name in part.content if name not in part.schema.by_name)
-    instead, meant = next(((name, meant) for name, meant in others if meant in names), (None, None))
-    if instead is not None:
-        message = f"{part.subject} {predicate}. It has {shorten(instead)!r} instead."
-        advice = _no_space(part, instead) or f"Write it as {meant!r}."
-        diagnostics.error(Phase.FORM, part.path, part.node.key_marks[instead], message, advice)
-        return
-    at = _written_too_deep(part, names[0])
-    if at is not None:
-        message = f"{part.subject} {predicate}: it is written here, as a part of what comes before."
-        diagnostics.error(
-            Phase.FORM, part.path, at, message, f"Indent {names[0]!r} as {next(iter(part.content))!r} is."
-        )
-        return
-    diagnostics.error(Phase.FORM, part.path, part.node.at, f"{part.subject} {predicate}.", advice)
+def _report_missing(
+    part: ParsedMap, names: Sequence[str], predicate: str, advice: str, diagnostics: Diagnostics
+) -> None:
+    """Report a missing key, at a misspelt key or at a key that is indented too deep if it was probably meant."""
+    at, message = part.node.at, f"{part.subject} {predicate}."
+    unknown = ((name, _guess_key(part, name, diagnostics)) for name in part.content if name not in part.schema.by_name)
+    misspelt, name = next(((name, guess) for name, guess in unknown if guess in names), (None, None))
+    if misspelt is not None:
+        at = part.node.key_marks[misspelt]
+        message = f"{message} It has {shorten(misspelt)!r} instead."
+        advice = _suggest_space(part, misspelt) or f"Write it as {name!r}."
+    elif (too_deep := _find_too_deep(part, names[0])) is not None:
+        at = too_deep
+        message = f"{part.subject} {predicate}: it is written here, as a part of the value before."
+        advice = f"Indent {names[0]!r} like {next(iter(part.content))!r}."
+    diagnostics.error(Phase.FORM, part.path, at, message, advice)
 
 
-def _written_too_deep(part: ParsedMap, name: str) -> Mark | None:
+def _find_too_deep(part: ParsedMap, name: str) -> Mark | None:
     """Return the position of a key that is indented too deep, so that it belongs to an item of the list before it."""
     for key in part.schema.keys:
         items = part.content[key.name].content if key.name in part.content else None
         if isinstance(items, list) and name not in getattr(getattr(key.kind, "item", None), "by_name", ()):
-            marks = (item.key_marks[name] for item in items if name in item.key_marks)
-            if (mark := next(marks, None)) is not None:
-                return mark
+            for item in items:
+                if name in item.key_marks:
+                    return item.key_marks[name]
     return None
 
 
-def _check_company(part: ParsedMap, diagnostics: Diagnostics) -> None:
+def _check_combinations(part: ParsedMap, diagnostics: Diagnostics) -> None:
     """Report mutually exclusive keys, and keys without the key that they require."""
-    refused: set[str] = set()
-    for clash in part.schema.exclusive:
-        if part.has_key(clash.first) and part.has_key(clash.second):
-            refused |= {clash.first, clash.second}
-            repair = clash.repair if isinstance(clash.repair, str) else clash.repair(part)
-            message = f"{part.label} has both {clash.first!r} and {clash.second!r}, which cannot be combined."
-            later = max(clash.first, clash.second, key=part.key_at)
-            diagnostics.error(Phase.FORM, *part.key_location(later), message, repair)
-    for name, company in part.schema.needs:
-        if part.has_key(name) and not part.has_key(company) and name not in refused:
-            message = f"{part.label} has {name!r} without {company!r}."
-            diagnostics.error(Phase.FORM, *part.key_location(name), message, f"Add {company!r}.")
+    reported: set[str] = set()
+    for pair in part.schema.exclusive:
+        if part.has_key(pair.first) and part.has_key(pair.second):
+            reported |= {pair.first, pair.second}
+            advice = pair.advice if isinstance(pair.advice, str) else pair.advice(part)
+            message = f"{part.label} has both {pair.first!r} and {pair.second!r}, which cannot be combined."
+            later = max(pair.first, pair.second, key=part.key_at)
+            diagnostics.error(Phase.FORM, *part.key_location(later), message, advice)
+    for name, required in part.schema.requires:
+        if part.has_key(name) and not part.has_key(required) and name not in reported:
+            message = f"{part.label} has {name!r} without {required!r}."
+            diagnostics.error(Phase.FORM, *part.key_location(name), message, f"Add {required!r}.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from statewright.errors import Problem
+from statewright.text import shorten as shorten_text
 
 Scalar = str | int | float | bool | None
 Path = tuple[str | int, ...]
@@ -54,6 +55,7 @@ class YamlNode:
     broken: bool = False
     """True if a problem was reported for it, so that its content must not cause another one."""
     weight: int = 1
+    """The number of values in it, including itself; a long text counts as several."""
     height: int = 1
     """The height of the tree below, including itself."""
 
@@ -95,7 +97,7 @@ def path_text(path: Path) -> str:
 
 def shorten(text: str, longest: int = 60) -> str:
     """Shorten a text for a message: one line, without control characters."""
-    head = text if len(text) <= longest else text[: longest - 3] + "..."
+    head = shorten_text(text, longest)
     return head if head.isprintable() else "".join(character if character.isprintable() else " " for character in head)
 
 

@@ -1,7 +1,7 @@
 """Parsing of YAML from the events of the parser, so that size, depth and aliases are bounded before values are built.
 
-The text is untrusted. Every error in it becomes a Problem; no text makes this module raise. Working on events also
-reveals duplicate keys.
+The text is untrusted: an alias of an alias of an alias may stand for billions of values. Every error in the text
+becomes a Problem; no text makes this module raise. Events also reveal duplicate keys, which a YAML loader would drop.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from statewright.workflow.states.language.yaml.text import (
 
 MAX_DEPTH: Final = 50
 """Maximum nesting of maps and lists."""
+_TOO_DEEP: Final = f"The value is nested deeper than {MAX_DEPTH} levels."
 MAX_WEIGHT: Final = 200_000
 """Maximum weight of all values: one for each, and one for every 64 characters. An alias weighs as much as its
 target."""
 
 Event = Any
 """An event of the parser, which has no types."""
-_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def read_document(text: str | bytes) -> Document:
@@ -41,10 +42,10 @@ def read_document(text: str | bytes) -> Document:
     try:
         decoded = decode_text(text)
         root = _Reader(decoded, problems).read()
-    except UnreadableText as refusal:
+    except UnreadableText as error:
         # A consequence of a problem on the same line is not reported again.
-        is_new = all(problem.line != refusal.problem.line for problem in problems)
-        return Document(None, (*problems, refusal.problem) if is_new else tuple(problems))
+        is_new = all(problem.line != error.problem.line for problem in problems)
+        return Document(None, (*problems, error.problem) if is_new else tuple(problems))
     if not problems and (root is None or root.content is None):
         problems.append(problem_at(Mark(1, 1), "The file is empty.", "Write at least 'states:' with one state."))
     return Document(root, tuple(problems))
@@ -96,7 +97,7 @@ class _Reader:
         if isinstance(event, events.ScalarEvent):
             return self._anchored(event, self._scalar(event))
         if depth > MAX_DEPTH:
-            raise UnreadableText(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Make it flatter.")
+            raise UnreadableText(_mark(event), _TOO_DEEP, "Use fewer levels of maps and lists.")
         anchor: str | None = event.anchor
         if anchor is not None:
             self._anchors[anchor] = None
@@ -128,10 +129,16 @@ class _Reader:
         name: str = event.anchor
         target = self._anchors.get(name)
         if target is None:
-            self._report(event, *_unusable_alias(name, is_open=name in self._anchors))
+            label = shorten(name)
+            if name in self._anchors:
+                message, advice = f"The alias *{label} refers to a value that contains it.", "Write the value out."
+            else:
+                message = f"The alias *{label} refers to an anchor that does not exist."
+                advice = f"Put '&{label}' before the intended value, or quotes around a text that begins with '*'."
+            self._report(event, message, advice)
             return YamlNode(None, _mark(event), broken=True)
         if depth + target.height - 1 > MAX_DEPTH + 1:
-            raise UnreadableText(_mark(event), f"This is nested deeper than {MAX_DEPTH} levels.", "Use fewer aliases.")
+            raise UnreadableText(_mark(event), _TOO_DEEP, "Use fewer aliases.")
         self._spend(target.weight, event)
         return target
 
@@ -157,7 +164,7 @@ class _Reader:
             elif key in content:
                 # A repetition of the first key is a list item without its dash: one mistake, reported once.
                 if not node.broken:
-                    self._report_twice(event, key, node.key_marks[key], begins_anew=key == first)
+                    self._report_duplicate(event, key, node.key_marks[key], is_first=key == first)
                 node.broken |= key == first
             else:
                 first = key if first is None else first
@@ -167,11 +174,11 @@ class _Reader:
             self._merge(source, content, node, start)
         _close(node, content, list(content.values()))
 
-    def _report_twice(self, event: Event, key: str, earlier: Mark, *, begins_anew: bool) -> None:
+    def _report_duplicate(self, event: Event, key: str, earlier: Mark, *, is_first: bool) -> None:
         at = _mark(event)
         message = f"The key {shorten(key)!r} is written twice in one map: in line {earlier.line} and in line {at.line}."
         advice = "Keep one of them."
-        if begins_anew and earlier.line != at.line:
+        if is_first and earlier.line != at.line:
             advice = "Keep one of them, or put '- ' before it if a new item of a list begins here."
         self._report(event, message, advice)
 
@@ -184,7 +191,12 @@ class _Reader:
             return key.content
         if isinstance(key.content, list | dict):
             above.broken = True
-            self._report(start if _is_braces(start, event) else event, *_unusable_key(_is_braces(start, event)))
+            if _opens_template(start, event):
+                message = "A text that begins with '{{' is read as a map."
+                self._report(start, message, "Put it in quotes, such as '{{name}}'.")
+            else:
+                message = "A list or a map is used as a key."
+                self._report(event, message, "Use a text as the key, in quotes if necessary.")
             return None
         self._report(
             event,
@@ -204,7 +216,7 @@ class _Reader:
                         content[key] = value
                         into.key_marks[key] = part.key_marks[key]
             elif not part.broken:
-                message = "The key '<<' merges maps, and this is not a map."
+                message = "The key '<<' merges maps, and this value is not a map."
                 self._problems.append(
                     problem_at(part.at, message, "Write an alias of a map, or put the key in quotes.")
                 )
@@ -214,7 +226,7 @@ class _Reader:
         kind = "seq" if isinstance(event, events.SequenceStartEvent) else "map"
         if tag not in (None, "!", TAG_PREFIX + kind):
             node.broken = True
-            self._report(event, *_refused_tag(tag))
+            self._report(event, *_describe_tag(tag))
 
     # -- scalars
 
@@ -227,15 +239,15 @@ class _Reader:
             self._quoted = QuotedText(node.at, Mark(event.end_mark.line + 1, event.end_mark.column + 1))
         if style != "|" and "{" in word:
             node.lines = self._lines_of(event, word)
-        if _HALF_PAIR.search(word):
+        if _SURROGATE.search(word):
             node.content, node.broken = "", True
-            self._report(event, "This text holds half of a surrogate pair.", "Write the character itself.")
+            self._report(event, "This text contains half of a surrogate pair.", "Write the character itself.")
             return node
         try:
             node.content = self._read_word(event, word)
         except LookupError:
             node.broken = True
-            self._report(event, *_refused_tag(event.tag))
+            self._report(event, *_describe_tag(event.tag))
         except ValueError:
             node.content, node.broken = None, True
             message = f"{shorten(word)} is not a number in JSON."
@@ -282,32 +294,14 @@ def _is_plain(event: Event) -> bool:
     return isinstance(event, events.ScalarEvent) and not event.style and event.tag is None
 
 
-def _is_braces(outer: Event, inner: Event) -> bool:
+def _opens_template(outer: Event, inner: Event) -> bool:
     """Return whether two maps start as `{{`, like an unquoted template."""
     first, second = outer.start_mark, inner.start_mark
     in_braces = getattr(outer, "flow_style", False) and isinstance(inner, events.MappingStartEvent)
     return bool(in_braces) and (first.line, first.column + 1) == (second.line, second.column)
 
 
-# -- messages
-
-
-def _unusable_alias(name: str, *, is_open: bool) -> tuple[str, str]:
-    if is_open:
-        return f"The alias *{shorten(name)} refers to a value that contains it.", "Write the value out."
-    return (
-        f"The alias *{shorten(name)} refers to an anchor that does not exist.",
-        f"Put '&{shorten(name)}' before the value that is meant, or quotes around a text that begins with '*'.",
-    )
-
-
-def _unusable_key(braces: bool) -> tuple[str, str]:
-    if braces:
-        return "A text that begins with '{{' is read as a map.", "Put it in quotes, such as '{{name}}'."
-    return "A list or a map is used as a key.", "Use a text as the key, in quotes if need be."
-
-
-def _refused_tag(tag: str | None) -> tuple[str, str]:
+def _describe_tag(tag: str | None) -> tuple[str, str]:
     label = shorten((tag or "").replace(TAG_PREFIX, "!!"))
     if label in ("!!int", "!!float", "!!bool", "!!null"):
         return f"The value does not match its tag {label}.", "Remove the tag, or correct the value."

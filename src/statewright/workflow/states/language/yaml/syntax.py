@@ -7,7 +7,7 @@ at the next quote, a missing colon on the next line. The position of the mistake
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ _ADVICE: Final = (
     ("expected key", "Correct the indentation, or put quotes around the text before."),
     ("expected node content", "Write a value here, or remove the comma or bracket before."),
     ("block entries", "Begin a list in a line of its own."),
-    ("expected <document start>", "Correct the indentation: this line does not belong to what comes before it."),
+    ("expected <document start>", "Correct the indentation: this line does not belong to the value before it."),
     ("tag", "Remove what begins with '!', or put quotes around the text."),
     ("directive", "Remove the line that begins with '%'."),
 )
@@ -51,7 +51,7 @@ class _ParserError:
     problem: str
     context: str
     at: Mark
-    begun: Mark
+    context_at: Mark
     """The start of the construct in which the parser failed: a quote, a bracket, a map, a key."""
     lines: list[str]
     quoted: QuotedText | None
@@ -65,19 +65,20 @@ class _ParserError:
 
 
 def explain_syntax_error(error: Exception, text: str, quoted: QuotedText | None = None) -> UnreadableText:
-    """Return the probable mistake; `quoted` is the last quoted text before the error."""
+    """Return an error of the parser as the probable mistake; `quoted` is the last quoted text before it."""
     lines = split_lines(text)
     at = _mark(getattr(error, "problem_mark", None) or getattr(error, "context_mark", None), lines)
-    complaint = _ParserError(
+    parser_error = _ParserError(
         problem=str(getattr(error, "problem", None) or "it cannot be read"),
         context=str(getattr(error, "context", None) or ""),
         at=at,
-        begun=_mark(getattr(error, "context_mark", None), lines, default=at),
+        context_at=_mark(getattr(error, "context_mark", None), lines, default=at),
         lines=lines,
         quoted=quoted,
     )
-    finding = next(_findings(complaint))
-    return UnreadableText(finding.at, f"This is not YAML: {finding.message}.", finding.advice)
+    findings = filter(None, (detect(parser_error) for detect in _DETECTORS))
+    finding = next(findings, None) or _describe_other(parser_error)
+    return UnreadableText(finding.at, f"This is not valid YAML: {finding.message}.", finding.advice)
 
 
 def _mark(at: object, lines: list[str], default: Mark = Mark(1, 1)) -> Mark:  # noqa: B008
@@ -90,68 +91,65 @@ def _mark(at: object, lines: list[str], default: Mark = Mark(1, 1)) -> Mark:  # 
     return Mark(line, max(1, min(column, len(lines[line - 1]) + 1)))
 
 
-def _findings(complaint: _ParserError) -> Iterator[_Finding]:
-    for detect in _DETECTORS:
-        finding = detect(complaint)
-        if finding is not None:
-            yield finding
-    message = ", ".join(filter(None, (complaint.problem, complaint.context)))
+def _describe_other(error: _ParserError) -> _Finding:
+    """Return an error that no detector recognizes, in the words of the parser."""
+    message = ", ".join(filter(None, (error.problem, error.context)))
     advice = next((advice for part, advice in _ADVICE if part in message), "Check the indentation and the quotes here.")
-    yield _Finding(complaint.at, shorten(message, 300), advice)
+    return _Finding(error.at, shorten(message, 300), advice)
 
 
 # -- detectors of common mistakes, tried in the order of _DETECTORS
 
 
-def _odd_space(complaint: _ParserError) -> _Finding | None:
-    """Detect a character at the start of a line that looks like a space."""
-    for number in range(max(1, complaint.at.line - 1), complaint.at.line + 1):
-        match = _ODD_SPACE.match(complaint.line(number))
+def _detect_odd_space(error: _ParserError) -> _Finding | None:
+    """Detect a character at the start of a line that looks like a space, such as a no-break space."""
+    for number in range(max(1, error.at.line - 1), error.at.line + 1):
+        match = _ODD_SPACE.match(error.line(number))
         if match is not None:
-            message = f"the line begins with U+{ord(match[1]):04X}, which is not a space, though it looks like one"
+            message = f"the line begins with U+{ord(match[1]):04X}, which looks like a space but is not one"
             return _Finding(Mark(number, match.start(1) + 1), message, "Indent with plain spaces.")
     return None
 
 
-def _tab(complaint: _ParserError) -> _Finding | None:
-    if not complaint.rest.startswith("\t") and "tab" not in complaint.problem:
+def _detect_tab(error: _ParserError) -> _Finding | None:
+    if not error.rest.startswith("\t") and "tab" not in error.problem:
         return None
-    return _Finding(complaint.at, "a tab is used to indent", "Indent with spaces; YAML does not allow tabs there.")
+    return _Finding(error.at, "a tab is used to indent", "Indent with spaces; YAML does not allow tabs there.")
 
 
-def _conflict(complaint: _ParserError) -> _Finding | None:
-    for number in range(complaint.begun.line, complaint.at.line + 1):
-        if complaint.line(number).startswith(_CONFLICT):
+def _detect_conflict(error: _ParserError) -> _Finding | None:
+    for number in range(error.context_at.line, error.at.line + 1):
+        if error.line(number).startswith(_CONFLICT):
             advice = "Resolve the conflict, and remove the lines that begin with '<<<<<<<', '=======' and '>>>>>>>'."
-            return _Finding(Mark(number, 1), "this is the mark of a merge conflict", advice)
+            return _Finding(Mark(number, 1), "this line is a merge conflict marker", advice)
     return None
 
 
-def _open_quote(complaint: _ParserError) -> _Finding | None:
+def _detect_open_quote(error: _ParserError) -> _Finding | None:
     """Detect a quote that is never closed, or only by the next opening quote."""
-    if "quoted scalar" in complaint.context and "unexpected" in complaint.problem:
-        return _Finding(complaint.begun, "the quote that opens here is never closed", "Close the quote.")
-    quoted = complaint.quoted
-    if quoted is None or quoted.end.line != complaint.at.line or quoted.end.column > complaint.at.column:
+    if "quoted scalar" in error.context and "unexpected" in error.problem:
+        return _Finding(error.context_at, "the quote that opens here is never closed", "Close the quote.")
+    quoted = error.quoted
+    if quoted is None or quoted.end.line != error.at.line or quoted.end.column > error.at.column:
         return None
-    between = complaint.line(quoted.end.line)[quoted.end.column - 1 : complaint.at.column - 1]
+    between = error.line(quoted.end.line)[quoted.end.column - 1 : error.at.column - 1]
     if between.strip():
         return None
     if quoted.start.line == quoted.end.line:
         advice = "Put quotes around the whole text, or around none of it."
-        if complaint.line(quoted.start.line)[quoted.start.column - 1 : quoted.start.column] == "'":
+        if error.line(quoted.start.line)[quoted.start.column - 1 : quoted.start.column] == "'":
             advice += " Within single quotes an apostrophe is written twice."
-        return _Finding(complaint.at, "text follows the closing quote", advice)
-    message = f"the quote that opens here is closed only in line {quoted.end.line}, by one that was meant to open"
+        return _Finding(error.at, "text follows the closing quote", advice)
+    message = f"the quote that opens here is closed only in line {quoted.end.line}, by the next opening quote"
     return _Finding(quoted.start, message, "Close the quote where its text ends.")
 
 
-def _no_colon(complaint: _ParserError) -> _Finding | None:
+def _detect_missing_colon(error: _ParserError) -> _Finding | None:
     """Detect a line in a map that is not a key with a value."""
-    if "could not find expected ':'" not in complaint.problem:
+    if "could not find expected ':'" not in error.problem:
         return None
-    start = complaint.begun
-    line = complaint.line(start.line)[start.column - 1 :]
+    start = error.context_at
+    line = error.line(start.line)[start.column - 1 :]
     joined = _KEY_WITHOUT_SPACE.match(line)
     if joined is not None:
         advice = f"Put a space after the colon: '{joined['key']}: {shorten(joined['text'], 40)}'."
@@ -160,86 +158,86 @@ def _no_colon(complaint: _ParserError) -> _Finding | None:
     return _Finding(start, message, "Put ': ' after the key, or indent the line if it belongs to the text before.")
 
 
-def _second_colon(complaint: _ParserError) -> _Finding | None:
+def _detect_misplaced_colon(error: _ParserError) -> _Finding | None:
     """Detect a misplaced colon: within a text, or after a key that is indented too deep."""
-    if "mapping values are not allowed" not in complaint.problem:
+    if "mapping values are not allowed" not in error.problem:
         return None
-    line = complaint.line(complaint.at.line)
+    line = error.line(error.at.line)
     match = _KEY_AND_TEXT.match(line)
-    if match is not None and match.start("text") < complaint.at.column:
+    if match is not None and match.start("text") < error.at.column:
         if _CURLY_QUOTES.search(line):
             advice = "Write straight quotes, \" or ': YAML reads curly ones as letters."
-            return _Finding(complaint.at, "the text holds ': ' and is not in quotes", advice)
+            return _Finding(error.at, "the text contains ': ' and is not in quotes", advice)
         advice = f"Put quotes around the text after '{shorten(match['key'])}:', or remove the colon here."
-        return _Finding(complaint.at, "the text holds a ':' and is not in quotes", advice)
-    before = complaint.line(complaint.at.line - 1) if complaint.at.line > 1 else ""
+        return _Finding(error.at, "the text contains a ':' and is not in quotes", advice)
+    before = error.line(error.at.line - 1) if error.at.line > 1 else ""
     if before.strip() and ":" not in before and not before.lstrip().startswith("#"):
         bare = before.lstrip(" -")
         message = f"{shorten(bare.strip())!r} has no ': ', so it is not a key with a value"
         advice = "Put ': ' after the key, or correct the indentation of the next line."
-        return _Finding(Mark(complaint.at.line - 1, len(before) - len(bare) + 1), message, advice)
-    start = Mark(complaint.at.line, len(line) - len(line.lstrip()) + 1)
+        return _Finding(Mark(error.at.line - 1, len(before) - len(bare) + 1), message, advice)
+    start = Mark(error.at.line, len(line) - len(line.lstrip()) + 1)
     message = "this key is indented deeper than the key before it, which has a value already"
     return _Finding(start, message, "Correct the indentation: keys of one map begin in one column.")
 
 
-def _odd_beginning(complaint: _ParserError) -> _Finding | None:
+def _detect_special_first_character(error: _ParserError) -> _Finding | None:
     """Detect an unquoted text that starts with a special character."""
-    for start in (complaint.begun, complaint.at):
-        first = complaint.line(start.line)[start.column - 1 : start.column]
+    for start in (error.context_at, error.at):
+        first = error.line(start.line)[start.column - 1 : start.column]
         means = {"*": "alias", "&": "anchor"}.get(first)
-        if means is not None and means in f"{complaint.problem} {complaint.context}":
+        if means is not None and means in f"{error.problem} {error.context}":
             return _Finding(
                 start, f"{first!r} begins an {means}", f"Put quotes around a text that begins with {first!r}."
             )
-    if "cannot start any token" not in complaint.problem or not complaint.rest:
+    if "cannot start any token" not in error.problem or not error.rest:
         return None
     advice = "Put quotes around a text that begins with '@', '`' or '%'."
-    return _Finding(complaint.at, f"a text without quotes begins with {complaint.rest[0]!r}", advice)
+    return _Finding(error.at, f"a text without quotes begins with {error.rest[0]!r}", advice)
 
 
-def _open_bracket(complaint: _ParserError) -> _Finding | None:
-    if "expected ',' or" not in complaint.problem:
+def _detect_open_bracket(error: _ParserError) -> _Finding | None:
+    if "expected ',' or" not in error.problem:
         return None
-    bracket = complaint.line(complaint.begun.line)[complaint.begun.column - 1 : complaint.begun.column]
-    if complaint.begun.line < complaint.at.line or not complaint.rest.strip():
+    bracket = error.line(error.context_at.line)[error.context_at.column - 1 : error.context_at.column]
+    if error.context_at.line < error.at.line or not error.rest.strip():
         advice = "Close the bracket, or put quotes around the text."
-        return _Finding(complaint.begun, f"the {bracket!r} that opens here is not closed", advice)
+        return _Finding(error.context_at, f"the {bracket!r} that opens here is not closed", advice)
     advice = "Separate with a comma, close the bracket that was opened before, or put quotes around the whole text."
-    return _Finding(complaint.at, f"neither a comma nor the end of what {bracket!r} opened follows", advice)
+    return _Finding(error.at, f"after {bracket!r} a comma or the closing bracket is missing", advice)
 
 
-def _wrong_column(complaint: _ParserError) -> _Finding | None:
+def _detect_wrong_indentation(error: _ParserError) -> _Finding | None:
     """Detect a line with a wrong indentation, or a list item among keys."""
-    in_list = "block collection" in complaint.context or "expected '-' indicator" in complaint.problem
-    at, begun = complaint.at, complaint.begun
-    if in_list and "- -" in complaint.line(begun.line)[: begun.column]:
-        return _Finding(begun, "two dashes stand before one item", "Remove one '- '.")
-    if not in_list and "block mapping" not in complaint.context:
+    in_list = "block collection" in error.context or "expected '-' indicator" in error.problem
+    at, context_at = error.at, error.context_at
+    if in_list and "- -" in error.line(context_at.line)[: context_at.column]:
+        return _Finding(context_at, "two dashes precede one item", "Remove one '- '.")
+    if not in_list and "block mapping" not in error.context:
         return None
-    if complaint.line(at.line)[: at.column - 1].strip(" -"):
+    if error.line(at.line)[: at.column - 1].strip(" -"):
         advice = "Remove what follows, or put quotes around the whole text."
-        return _Finding(at, "the value has ended, and something follows in the same line", advice)
-    if at.column != begun.column:
-        message = f"this line begins in column {at.column}, in which nothing that it could belong to begins"
+        return _Finding(at, "something follows the end of the value in the same line", advice)
+    if at.column != context_at.column:
+        message = f"this line begins in column {at.column}, where no map or list around it begins"
         return _Finding(at, message, "Correct the indentation, or put quotes around the text before.")
     if in_list:
-        message = f"this line has no '- ', as the items of the list that began in line {begun.line} have"
-        return _Finding(at, message, "Put '- ' before it, or let it begin in the column of what it belongs to.")
-    if complaint.rest.startswith("- "):
-        message = f"a list item stands among the keys of the map that began in line {begun.line}"
+        message = f"this line has no '- ', unlike the items of the list that began in line {context_at.line}"
+        return _Finding(at, message, "Put '- ' before it, or begin it in the column of the map to which it belongs.")
+    if error.rest.startswith("- "):
+        message = f"a list item is among the keys of the map that began in line {context_at.line}"
         return _Finding(at, message, "Correct the indentation: the items of one list begin in one column.")
     return None
 
 
 _DETECTORS: Final[tuple[Callable[[_ParserError], _Finding | None], ...]] = (
-    _odd_space,
-    _tab,
-    _conflict,
-    _open_quote,
-    _no_colon,
-    _second_colon,
-    _odd_beginning,
-    _open_bracket,
-    _wrong_column,
+    _detect_odd_space,
+    _detect_tab,
+    _detect_conflict,
+    _detect_open_quote,
+    _detect_missing_colon,
+    _detect_misplaced_colon,
+    _detect_special_first_character,
+    _detect_open_bracket,
+    _detect_wrong_indentation,
 )

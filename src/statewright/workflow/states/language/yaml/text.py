@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
@@ -16,6 +16,7 @@ MAX_DIRECTIVES: Final = 20
 
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LINE_END: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_DIRECTIVE: Final = re.compile("(?m)^%|(?<=[\r\x85\u2028\u2029])%")
 
 
 class UnreadableText(Exception):
@@ -28,15 +29,6 @@ class UnreadableText(Exception):
 
 def decode_text(text: str | bytes) -> str:
     """Decode a file, and remove its byte order mark. Raises UnreadableText for text that is unsafe to parse."""
-    return _checked(_decoded(text))
-
-
-def split_lines(text: str) -> list[str]:
-    """Split a text into lines, as YAML counts them."""
-    return _LINE_END.split(text)
-
-
-def _decoded(text: str | bytes) -> str:
     if len(text) > MAX_BYTES:
         raise UnreadableText(
             Mark(1, 1),
@@ -46,7 +38,14 @@ def _decoded(text: str | bytes) -> str:
     if isinstance(text, bytes):
         wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         text = _decode(text, "utf-16" if wide else "utf-8")
-    return text.removeprefix("\ufeff")
+    text = text.removeprefix("\ufeff")
+    _check_characters(text)
+    return text
+
+
+def split_lines(text: str) -> list[str]:
+    """Split a text into lines, as YAML counts them."""
+    return _LINE_END.split(text)
 
 
 def _decode(text: bytes, encoding: str) -> str:
@@ -61,28 +60,21 @@ def _decode(text: bytes, encoding: str) -> str:
         ) from None
 
 
-def _checked(text: str) -> str:
-    """Return the text. Raises UnreadableText if it is unsafe to parse."""
+def _check_characters(text: str) -> None:
+    """Raise UnreadableText if a text is unsafe to parse."""
     if match := _FORBIDDEN.search(text):
         raise UnreadableText(
             _end_mark(text[: match.start()]),
             f"There is a character that YAML forbids: U+{ord(match[0]):04X}.",
             'Remove it, or write it as an escape in double quotes, such as "\\u0007".',
         )
-    directives = list(_directives(text))
-    if len(directives) > MAX_DIRECTIVES:
+    surplus = next(itertools.islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES, None), None)
+    if surplus is not None:
         raise UnreadableText(
-            _end_mark(text[: directives[-1]]),
+            _end_mark(text[: surplus.start()]),
             f"More than {MAX_DIRECTIVES} lines begin with '%'.",
             "Indent text that is not a directive of YAML.",
         )
-    return text
-
-
-def _directives(text: str) -> Iterator[int]:
-    """Yield the offsets of lines that start with %, up to one more than is allowed."""
-    matches = re.finditer("(?m)^%|(?<=[\r\x85\u2028\u2029])%", text)
-    return (line.start() for line in itertools.islice(matches, MAX_DIRECTIVES + 1))
 
 
 def _end_mark(before: str) -> Mark:
@@ -94,7 +86,8 @@ def _end_mark(before: str) -> Mark:
 # -- line numbers of multi-line scalars
 #
 # In quoted, plain and folded scalars several lines of the file become one line of the text, and blank lines become line
-# ends. The result is checked against the text, so an unusual notation gives no answer rather than a wrong one.
+# ends. The parser reports the start and end of a scalar only, so this is worked out again from the lines of the file.
+# The result is checked against the text: an unusual notation gives no position rather than a wrong one.
 
 _ESCAPE: Final = re.compile(r"\\(.)")
 
@@ -105,11 +98,14 @@ def line_numbers(text: str, source_lines: Sequence[str], first: int, style: str 
     `source_lines` are the lines of the scalar in the file, the first of which has the number `first`. Returns an empty
     tuple if the lines cannot be determined.
     """
-    numbers = _folded(source_lines, first) if style == ">" else _flowing(source_lines, first, has_escapes=style == '"')
+    if style == ">":
+        numbers = _number_folded_lines(source_lines, first)
+    else:
+        numbers = _number_flow_lines(source_lines, first, has_escapes=style == '"')
     return tuple(numbers) if len(numbers) == text.rstrip("\n").count("\n") + 1 else ()
 
 
-def _flowing(source_lines: Sequence[str], first: int, *, has_escapes: bool) -> list[int]:
+def _number_flow_lines(source_lines: Sequence[str], first: int, *, has_escapes: bool) -> list[int]:
     """Return the lines of a quoted or plain scalar: a line end is a space, and a blank line is a line end."""
     numbers: list[int] = [first]
     blank = 0
@@ -123,7 +119,7 @@ def _flowing(source_lines: Sequence[str], first: int, *, has_escapes: bool) -> l
     return numbers
 
 
-def _folded(source_lines: Sequence[str], first: int) -> list[int]:
+def _number_folded_lines(source_lines: Sequence[str], first: int) -> list[int]:
     """Return the lines of a block scalar `>`: like a plain one, but line ends around indented lines are kept."""
     body = [(number, line) for number, line in enumerate(source_lines, first) if number > first]
     indent = min((len(line) - len(line.lstrip(" ")) for _, line in body if line.strip()), default=0)

@@ -1,4 +1,4 @@
-"""The kinds of mappings, each of which computes one field of the output.
+"""The types of mappings, each of which computes one field of the output.
 
 A mapping receives the data with the fields computed before it, and returns a JSON value or raises StatewrightError.
 Values are data: a template or script within one is never run.
@@ -15,12 +15,14 @@ from statewright.workflow.states.expressions import Expression
 from statewright.workflow.states.expressions.paths import MISSING, follow_path, parse_path
 from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigReader
-from statewright.workflow.states.nodes.transform.source import Data
 from statewright.workflow.states.templates import Template
 from statewright.workflow.states.templates.template import Report
 
+Data = dict[str, Any]
+"""JSON values by name, for mappings. It must not be modified."""
 
-class Mapped(Protocol):
+
+class FieldValue(Protocol):
     """Computes the value of one field."""
 
     def value(self, data: Data, report: Report | None = None) -> Any:
@@ -102,11 +104,11 @@ class ArrayMap:
             return [] if self.default is None else self.default
         if not isinstance(items, list):
             raise ExpressionError(f"{shorten(self.path)!r} is not a list, but {shorten(str(items))!r}.")
-        chosen = (item for item in cast("list[Any]", items) if self._is_chosen(item))
-        values = (item if self.field is None else get_at(item, self.field) for item in chosen)
+        selected = (item for item in cast("list[Any]", items) if self._is_selected(item))
+        values = (item if self.field is None else get_at(item, self.field) for item in selected)
         return [value for value in values if value is not None]
 
-    def _is_chosen(self, item: Any) -> bool:
+    def _is_selected(self, item: Any) -> bool:
         if self.condition is None:
             return True
         try:
@@ -124,37 +126,37 @@ def get_at(value: Any, path: str) -> Any:
     return None if part is MISSING else part
 
 
-# -- reading them from a config
+# -- reading mappings from a config
 
 
-def _read_extract(reader: ConfigReader) -> Mapped | None:
+def _read_extract(reader: ConfigReader) -> FieldValue | None:
     path = _read_path(reader)
     return Extract(path, reader.anything("default")) if path is not None else None
 
 
-def _read_condition(reader: ConfigReader) -> Mapped | None:
+def _read_condition(reader: ConfigReader) -> FieldValue | None:
     condition = reader.required("condition", reader.expression("condition"), "a test, such as count > 10")
     then_value, else_value = reader.anything("then_value", True), reader.anything("else_value", False)
     return ConditionMapping(condition, then_value, else_value) if condition is not None else None
 
 
-def _read_template(reader: ConfigReader) -> Mapped | None:
+def _read_template(reader: ConfigReader) -> FieldValue | None:
     template = reader.required("template", reader.template("template"), "a text with {{names}}")
     return TemplateMapping(template) if template is not None else None
 
 
-def _read_constant(reader: ConfigReader) -> Mapped | None:
+def _read_constant(reader: ConfigReader) -> FieldValue | None:
     if not reader.has_key("value"):
         reader.fault("value", "value is missing.", "Write the value, which may be null.")
     return Constant(reader.anything("value"))
 
 
-def _read_script(reader: ConfigReader) -> Mapped | None:
+def _read_script(reader: ConfigReader) -> FieldValue | None:
     script = reader.required("script", reader.expression("script", must_have_value=True), "an expression")
     return Script(script) if script is not None else None
 
 
-def _read_array_map(reader: ConfigReader) -> Mapped | None:
+def _read_array_map(reader: ConfigReader) -> FieldValue | None:
     path, field = _read_path(reader), reader.path("item_field")
     condition, default = reader.expression("filter_condition"), reader.anything("default")
     return ArrayMap(path, field, condition, default) if path is not None else None
@@ -164,7 +166,7 @@ def _read_path(reader: ConfigReader) -> str | None:
     return reader.required("source_path", reader.path("source_path"), "names with dots, such as user.name")
 
 
-READERS: Final[Mapping[str, Callable[[ConfigReader], Mapped | None]]] = {
+READERS: Final[Mapping[str, Callable[[ConfigReader], FieldValue | None]]] = {
     "extract": _read_extract,
     "condition": _read_condition,
     "template": _read_template,

@@ -11,7 +11,7 @@ from statewright.agents import as_text
 from statewright.errors import InvalidUpdateError
 from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigReader
-from statewright.workflow.states.nodes.transform.source import Data
+from statewright.workflow.states.nodes.transform.mappings import Data
 
 _LONGEST: Final = 100
 """Maximum characters of a text that is converted to a number."""

@@ -1,6 +1,6 @@
 """States that cannot be reached, or that `end` cannot be reached from."""
 
-from statewright.workflow.states.language.checks.graph import find_reachable
+from statewright.workflow.states.language.checks.transitions import find_reachable
 from statewright.workflow.states.language.parse import parse_workflow
 
 

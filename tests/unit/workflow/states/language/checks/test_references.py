@@ -26,14 +26,15 @@ def state(state_id: str, transition: str = "{state_id: end}", worker: str = "ass
         ("assistant_id: writr", "Did you mean 'writer'? Assistants: writer."),
         ("tool_id: fetsh", "Did you mean 'fetch'? Tools: fetch."),
         ("custom_node_id: pik", "Did you mean 'pick'? Custom nodes: pick."),
-        ("assistant_id: fetch", "There is a tool of this id: did you mean 'tool_id'?"),
-        ("tool_id: pick", "There is a custom node of this id: did you mean 'custom_node_id'?"),
+        ("assistant_id: fetch", "There is a tool with this id. Did you mean 'tool_id'?"),
+        ("tool_id: pick", "There is a custom node with this id. Did you mean 'custom_node_id'?"),
     ],
 )
 def test_1_8_what_does_the_work_must_be_there(worker: str, guess: str) -> None:
     message = problem(state("s", worker=worker))
     assert guess in message
-    assert "State 's': there is no" in message
+    assert "State 's': the " in message
+    assert "does not exist" in message
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_1_8_what_does_the_work_must_be_there(worker: str, guess: str) -> None:
 def test_1_8_every_target_must_exist(transition: str) -> None:
     line = state("draft", transition)
     message = problem(line + state("review"))
-    assert "'draft' leads to 'reveiw': there is no such state. Did you mean 'review'?" in message
+    assert "'draft' leads to 'reveiw', which is not a state. Did you mean 'review'?" in message
     assert f"column {line.index('reveiw') + 1}" in message
 
 
@@ -70,7 +71,7 @@ def test_1_0_end_is_valid_wherever_a_state_is(transition: str) -> None:
 
 def test_1_5_two_states_with_one_id_are_refused_with_both_lines() -> None:
     message = problem(state("s") + state("s"))
-    assert "Two states have the id 's': the other one is in line 5." in message
+    assert "Two states have the id 's': the first one is in line 5." in message
     assert "line 6" in message
 
 

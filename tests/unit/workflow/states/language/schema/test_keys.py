@@ -24,7 +24,7 @@ class Outer:
     """Every kind of key."""
 
     schema: ClassVar = MapSchema("outer", "a map")
-    id: Annotated[str, Text(empty=False), Key("The name.", also=("called",))]
+    id: Annotated[str, Text(empty=False), Key("The name.", aliases=("called",))]
     ratio: Annotated[float | None, Number(0, 1), Key("A share.")] = None
     count: Annotated[int, Number(1), Key("A count.")] = 3
     flag: Annotated[bool, Key("A flag.")] = False
@@ -94,6 +94,6 @@ def test_fields_settings_and_raw_maps_are_told_apart() -> None:
 
 def test_deprecated_and_ignored_keys() -> None:
     assert KEYS["old_count"] == KeySchema(
-        name="old_count", kind=Number(1, whole=True), doc="A count.", stands_for="count", both_allowed=True
+        name="old_count", kind=Number(1, whole=True), doc="A count.", current_name="count", both_allowed=True
     )
     assert KEYS["idle"] == KeySchema(name="idle", ignored="nothing reads it.")

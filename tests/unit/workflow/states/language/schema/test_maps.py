@@ -23,9 +23,9 @@ class Thing:
         noun="The thing",
         one_of=("left", "right"),
         exclusive=(ExclusiveKeys("left", "right", "Keep one."),),
-        needs=(("extra", "left"),),
+        requires=(("extra", "left"),),
     )
-    id: Annotated[str, Key("Its name.", also=("called",))]
+    id: Annotated[str, Key("Its name.", aliases=("called",))]
     left: Annotated[str | None, Key("One.")] = None
     right: Annotated[str | None, Key("Other.")] = None
     extra: Annotated[float | None, Number(0), Key("More.")] = None
@@ -121,7 +121,7 @@ def test_both_may_be_allowed_and_then_the_new_one_wins() -> None:
     part, problems, warnings = read("id: a\nleft: b\nolder_extra: 2\nextra: 3\n")
     assert problems == []
     assert part.values["extra"] == 3.0
-    assert "The second one counts." in warnings[0]
+    assert "The second one takes precedence." in warnings[0]
 
 
 def test_1_5_1_unknown_keys_are_accepted_with_a_warning_and_a_near_miss() -> None:
@@ -142,7 +142,7 @@ def test_a_key_of_an_inner_map_is_suggested_to_be_moved_there() -> None:
 def test_1_5_1_ignored_keys_are_accepted_with_a_warning() -> None:
     _, problems, warnings = read("id: a\nleft: b\nidle: {x: 1}\n")
     assert problems == []
-    assert "does nothing here: it never did." in warnings[0]
+    assert "has no effect here: it never did." in warnings[0]
 
 
 def test_1_5_keys_of_a_user_interface_are_ignored_in_silence() -> None:

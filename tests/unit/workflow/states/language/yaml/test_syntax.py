@@ -20,6 +20,6 @@ from statewright.workflow.states.language.yaml.read import read_document
 )
 def test_1_8_broken_yaml_is_shown_with_its_place(text: str, place: tuple[int, int] | None, advice: str) -> None:
     (found,) = read_document(text).problems
-    assert found.message.startswith("This is not YAML")
+    assert found.message.startswith("This is not valid YAML")
     assert advice in found.suggestion
     assert place in (None, (found.line, found.column))

@@ -10,7 +10,7 @@ import pytest
 from statewright.errors import RoutingError
 from statewright.messages import Message
 from statewright.workflow.states.handlers import Call
-from statewright.workflow.states.nodes.transform.source import Source, select_part
+from statewright.workflow.states.nodes.transform.node import Source, select_part
 
 DATA = {"user": {"name": "Ada"}, "rows": [{"n": 1}, {"n": 2}, {"n": 3}], "count": 3, "a.b": {"odd": 1}}
 

@@ -1,0 +1,135 @@
+"""Models and tools of LLM steps, resolved by the names that definitions use.
+
+A tool has a description in the definition and a function that implements it, which is looked up in the tools that the
+workflow was compiled with, then in the task handlers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, cast
+
+from statewright.agents.tools import Tool, ToolContext, ToolFunction
+from statewright.agents.tools.calling import tool_options
+from statewright.agents.tools.function import call_function
+from statewright.errors import InvalidConfig, ToolError
+from statewright.models import ChatModel, as_chat_model
+from statewright.models.coerce import is_langchain_model
+from statewright.workflow.steps.execution import StepExecution
+from statewright.workflow.steps.handlers import Handler, bind_step
+from statewright.workflow.steps.model import LlmStep, LlmTool
+from statewright.workflow.steps.result import read_result
+
+# -- models
+
+ModelsGiven = Mapping[str, Any] | Callable[[str], Any] | ChatModel | str | None
+"""Models by the names that steps use, with `default` for the others; a function from a name to a model or None; or one
+model for all steps. A model is a chat model, a LangChain model, or a name with its provider."""
+_PROVIDERS: Final = {"gpt-": "openai", "o1-": "openai", "o3-": "openai", "o4-": "openai", "claude-": "anthropic"}
+"""Providers by the prefix of their model names."""
+
+
+class StepModels:
+    """Resolves the models that steps name. Models of providers are connected on demand."""
+
+    def __init__(self, models: ModelsGiven = None) -> None:
+        self._find = _make_finder(models)
+
+    def has(self, name: str) -> bool:
+        """Return whether a name is known. The model may still fail to connect."""
+        return self._find(name) is not None
+
+    def find(self, name: str) -> ChatModel | None:
+        """Return the model of a name; None for an unknown name.
+
+        Raises MissingApiKey or ModelError if it cannot be connected, and InvalidConfig if the object is not a model.
+        """
+        model = self._find(name)
+        return as_chat_model(model) if model is not None else None
+
+
+def _make_finder(models: ModelsGiven) -> Callable[[str], Any]:
+    if models is None:
+        return qualify_model_name
+    if isinstance(models, Mapping):
+        by_name = cast("Mapping[str, Any]", models)
+        return lambda name: by_name.get(name) or by_name.get("default") or qualify_model_name(name)
+    if isinstance(models, str | ChatModel) or is_langchain_model(models) or not callable(models):
+        return lambda _: models
+    return models
+
+
+def qualify_model_name(name: str) -> str | None:
+    """Return the name of a model with its provider; None if the provider is not recognized."""
+    if ":" in name:
+        return name
+    provider = next((provider for prefix, provider in _PROVIDERS.items() if name.startswith(prefix)), None)
+    return f"{provider}:{name}" if provider is not None else None
+
+
+# -- tools
+
+ToolsGiven = Mapping[str, Any] | Iterable[Any] | None
+"""Tools or functions, as a list or by the names that definitions use."""
+ToolFactory = Callable[[StepExecution], Tool]
+"""Returns the tool for one execution of a step."""
+
+
+def read_tools(tools: ToolsGiven) -> Mapping[str, Any]:
+    """Return tools by name. A map is returned as it is: its values may have to be imported, so they are read on demand.
+
+    Raises InvalidConfig for an object that is not a tool, ToolError for a function without usable parameters.
+    """
+    if isinstance(tools, Mapping):
+        return cast("Mapping[str, Any]", tools)
+    return {tool.name: tool for tool in map(as_tool, tools or ())}
+
+
+def as_tool(tool: Any, name: str | None = None) -> Tool:
+    """Return a tool or a function as a tool. Raises like `read_tools`."""
+    if hasattr(tool, "call") and hasattr(tool, "parameters"):
+        return cast(Tool, tool)
+    if callable(tool):
+        return ToolFunction(tool, name=name)
+    raise InvalidConfig(f"The tool {name or ''!r} is {tool!r}. Pass a function or a tool.")
+
+
+class DeclaredTool:
+    """A tool whose description and parameters the definition may override."""
+
+    def __init__(self, declared: LlmTool, tool: Tool) -> None:
+        self.name = declared.name
+        self.description = declared.description or tool.description
+        self.parameters: Mapping[str, Any] = declared.parameters or tool.parameters
+        self.options = tool_options(tool)
+        self._tool = tool
+
+    async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
+        return await self._tool.call(arguments, context=context)
+
+
+class TaskTool:
+    """A task handler as a tool: the arguments are its `config`, and its `output` is the result."""
+
+    def __init__(self, declared: LlmTool, handler: Handler, step: LlmStep, execution: StepExecution) -> None:
+        self.name = declared.name
+        self.description = declared.description or inspect.getdoc(handler) or ""
+        self.parameters: Mapping[str, Any] = declared.parameters or {"type": "object", "properties": {}}
+        self._handler = handler
+        self._step = step
+        self._execution = execution
+
+    async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
+        step_context = self._execution.context(
+            arguments, idempotency_key=context.idempotency_key, runtime=context.runtime
+        )
+        call = bind_step(self._handler, self._step)
+        result = read_result(await call_function(lambda: call(step_context), self._handler), self.name)
+        if result.status == "waiting":
+            raise ToolError(
+                f"The handler {self.name!r} returned 'waiting', which tools do not support. Make it a step of its own."
+            )
+        if result.status == "failed":
+            raise ToolError(result.error.message if result.error is not None else f"{self.name} failed.")
+        return result.output if result.output is not None else result.state_updates or None
