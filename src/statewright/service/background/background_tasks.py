@@ -36,7 +36,7 @@ class Background:
         self._sweeps: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start on the running event loop."""
         self._loop = asyncio.get_running_loop()
         for task in self._tasks:

@@ -21,9 +21,9 @@ from statewright.runs import (
     RunStatus,
     Signal,
     Update,
-    UpdateAll,
 )
 from statewright.runtime import RUN_ENDED
+from statewright.service.engine.waits import wake_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +97,4 @@ def report_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) ->
     # A run may fail, be retried, and end again: each end is reported.
     signal_id = digest("signal", run.id, kind, now)
     signal = Signal(id=signal_id, run_id=parent_id, type=kind, payload=payload, key=signal_id, created_at=now)
-    waiting = [Condition("id", "=", parent_id), Condition("status", "=", RunStatus.WAITING)]
-    return [Insert(signal), UpdateAll(Run, waiting, {"due_at": now})]
+    return [Insert(signal), *wake_changes(parent_id, now)]

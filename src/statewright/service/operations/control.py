@@ -35,7 +35,7 @@ from statewright.runs import (
 )
 from statewright.service.context.records import UNFINISHED, conditions_of, others_on_thread
 from statewright.service.context.requests import RunFilter
-from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.service_context import Operations
 from statewright.service.engine.completion import Ending, completion_changes
 
 _TRIES: Final = 20
@@ -56,17 +56,14 @@ class Cancellation:
     """Publishes the changes; to be called once they are written."""
 
 
-class Control:
+class ControlOperations(Operations):
     """Cancels, pauses, resumes and retries runs."""
-
-    def __init__(self, context: ServiceContext) -> None:
-        self._context = context
 
     async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
         """Cancel a run and its child runs in one transaction. A run that has ended is returned unchanged."""
-        context = self._context
+        context = self.context
         for _ in range(_TRIES):
-            run = await context.records.run(workspace_id, run_id)
+            run = await self.run(workspace_id, run_id)
             if run.status in ENDED:  # its children were cancelled with it, or continue without it
                 return run
             cancellation = await self.cancellation([run], reason)
@@ -75,12 +72,12 @@ class Control:
             except RecordConflict:  # one of them has changed, or has started another run
                 continue
             cancellation.publish()
-            return await context.records.run(workspace_id, run_id)
+            return await self.run(workspace_id, run_id)
         raise _changing_error(run_id)
 
     async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
         """Return the changes that cancel runs, as they were read, and their child runs."""
-        now = self._context.now()
+        now = self.context.now()
         families = [(run, await self._descendants(run)) for run in runs]
         all_descendants = {child.id for _, descendants in families for child in descendants}
         ended: list[Run] = []
@@ -94,7 +91,7 @@ class Control:
             ended += [run, *descendants]
 
         def publish() -> None:
-            self._context.publish(changes)
+            self.context.publish(changes)
             self._stop(ended)
 
         return Cancellation(changes, publish)
@@ -105,7 +102,7 @@ class Control:
         parents = [run.id]
         while parents:
             conditions = [Condition("parent_id", "in", parents), Condition("status", "in", UNFINISHED)]
-            children = await aresolve(self._context.ledger.find(Run, conditions))
+            children = await aresolve(self.context.ledger.find(Run, conditions))
             descendants += children
             parents = [child.id for child in children]
         return descendants
@@ -113,10 +110,10 @@ class Control:
     def _stop(self, runs: Sequence[Run]) -> None:
         """Stop the attempts of this process at cancelled runs."""
         for run in runs:
-            attempt = self._context.attempt_at(run.id)
+            attempt = self.context.attempt_at(run.id)
             if attempt is not None:
                 attempt.cancel()
-        self._context.ring()
+        self.context.ring()
 
     async def pause(self, workspace_id: str, run_id: str) -> Run:
         """Pause a run; one that is being advanced finishes its current superstep. Raises InvalidTransition."""
@@ -133,7 +130,7 @@ class Control:
             return [Advance(run.id, now, {"settings": {**run.settings, "pause": True}}, (), _unchanged(run))]
 
         run = await self._change(workspace_id, run_id, pause_changes)
-        attempt = self._context.attempt_at(run_id)
+        attempt = self.context.attempt_at(run_id)
         if attempt is not None:
             attempt.pause()
         return run
@@ -147,7 +144,7 @@ class Control:
             return [_resume_change(run, now)]
 
         run = await self._change(workspace_id, run_id, resume_changes)
-        self._context.ring()
+        self.context.ring()
         return run
 
     async def retry(self, workspace_id: str, run_id: str) -> Run:
@@ -169,14 +166,14 @@ class Control:
             ]
 
         while True:
-            failed = await self._context.records.run(workspace_id, run_id)
+            failed = await self.run(workspace_id, run_id)
             await self._check_thread(failed)
             if failed.status is RunStatus.FAILED:
-                await self._context.spending.check_start(workspace_id)
+                await self.context.spending.check_start(workspace_id)
             with suppress(RecordPresent):  # another run took the thread after the check: check again
                 run = await self._change(workspace_id, run_id, retry_changes)
                 break
-        self._context.ring()
+        self.context.ring()
         return run
 
     async def _check_thread(self, run: Run) -> None:
@@ -184,7 +181,7 @@ class Control:
         if run.status is not RunStatus.FAILED:
             return
         for conditions, message in _find_blockers(run):
-            others: Sequence[Run] = await aresolve(self._context.ledger.find(Run, conditions, limit=1))
+            others: Sequence[Run] = await aresolve(self.context.ledger.find(Run, conditions, limit=1))
             if others:
                 other = others[0]
                 raise RequestConflict(
@@ -212,7 +209,7 @@ class Control:
         if not statuses:
             return []
         changed: list[str] = []
-        for run in await aresolve(self._context.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
+        for run in await aresolve(self.context.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
             with suppress(RequestConflict):  # it was changed meanwhile
                 await act(workspace_id, run.id)
                 changed.append(run.id)
@@ -222,9 +219,9 @@ class Control:
 
     async def _change(self, workspace_id: str, run_id: str, changes_of: Changes) -> Run:
         """Apply changes that are computed from the current record of a run, with retries on conflicts."""
-        context = self._context
+        context = self.context
         for _ in range(_TRIES):
-            run = await context.records.run(workspace_id, run_id)
+            run = await self.run(workspace_id, run_id)
             changes = changes_of(run, context.now())
             if not changes:
                 return run
@@ -234,7 +231,7 @@ class Control:
                 raise
             except RecordConflict:
                 continue
-            return await context.records.run(workspace_id, run_id)
+            return await self.run(workspace_id, run_id)
         raise _changing_error(run_id)
 
 

@@ -1,4 +1,4 @@
-"""Costs of runs: their model calls, and the sums by model."""
+"""Costs of runs: their model calls, the sums by model, and the spending of a day."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import datetime
 
 from statewright.async_futures import aresolve
 from statewright.runs import Condition, ModelCall, where
-from statewright.service.context.service_context import ServiceContext
+from statewright.service.access.spending import SpendingReport
+from statewright.service.context.service_context import Operations
 
 _SUMS = ("cost", "input_tokens", "output_tokens")
 
@@ -45,21 +46,20 @@ class CostSummary:
     by_model: Sequence[Spent]
 
 
-class Costs:
+class CostOperations(Operations):
     """Sums up the costs of model calls."""
 
-    def __init__(self, context: ServiceContext) -> None:
-        self._context = context
-
-    async def of_run(self, workspace_id: str, run_id: str) -> Cost:
-        """Return the cost of a run. Raises NotFound."""
-        run = await self._context.records.run(workspace_id, run_id)
-        calls = await self._context.records.all_of_run(ModelCall, run)
+    async def cost(self, workspace_id: str, run_id: str) -> Cost:
+        """Return the cost of the model calls of a run. Raises NotFound."""
+        run = await self.run(workspace_id, run_id)
+        calls = await self.context.records.all_of_run(ModelCall, run)
         by_model = await self._by_model(where(run_id=run.id))
         return Cost(_total(by_model), by_model, calls)
 
-    async def summary(self, workspace_id: str, start: datetime | None, end: datetime | None) -> CostSummary:
-        """Return the cost of a workspace from one instant until before another."""
+    async def cost_summary(
+        self, workspace_id: str, start: datetime | None = None, end: datetime | None = None
+    ) -> CostSummary:
+        """Return the cost of the model calls of a workspace from one instant until before another."""
         conditions = where(workspace_id=workspace_id)
         if start is not None:
             conditions.append(Condition("created_at", ">=", start))
@@ -68,8 +68,12 @@ class Costs:
         by_model = await self._by_model(conditions)
         return CostSummary(start, end, _total(by_model), by_model)
 
+    async def spending(self, workspace_id: str) -> SpendingReport:
+        """Return the spending of a workspace today, and its limits."""
+        return await self.context.spending.report(workspace_id)
+
     async def _by_model(self, conditions: Sequence[Condition]) -> list[Spent]:
-        groups = await aresolve(self._context.ledger.groups(ModelCall, ["model"], where=conditions, sums=_SUMS))
+        groups = await aresolve(self.context.ledger.groups(ModelCall, ["model"], where=conditions, sums=_SUMS))
         return [
             Spent(
                 name=str(group.key[0]),

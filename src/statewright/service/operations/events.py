@@ -20,7 +20,8 @@ from statewright.runs import (
     where,
 )
 from statewright.service.context.service_context import ServiceContext
-from statewright.service.operations.signals import check_payload, guard_unanswered, unanswered, wake_changes
+from statewright.service.engine.waits import wake_changes
+from statewright.service.operations.inbox import check_payload, guard_unanswered, new_signal, unanswered
 from statewright.service.operations.starting import Starter
 from statewright.service.operations.triggers import runs_of_event
 
@@ -91,13 +92,6 @@ class Events:
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
         changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
         for run_id in event.woken:
-            signal = Signal(
-                id=f"sig_{draw_checkpoint_id()}",
-                run_id=run_id,
-                type=event.name,
-                payload=event.payload,
-                key=event.id,
-                created_at=now,
-            )
+            signal = new_signal(run_id, event.name, event.payload, event.id, now)
             changes += [Insert(signal), *wake_changes(run_id, now)]
         return changes

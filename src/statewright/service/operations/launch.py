@@ -19,8 +19,7 @@ from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.worker import RunWorker
 from statewright.service.following.follow import wait_for_settling, wait_until_settled
-from statewright.service.operations.control import Control
-from statewright.service.operations.starting import Started, Starter, ThreadSlot, claimed
+from statewright.service.operations.starting import CancelRuns, Started, Starter, ThreadSlot, claimed
 
 _MAX_TRIES: Final = 100
 """Tries to start a run on a thread that other runs acquire and release concurrently."""
@@ -33,7 +32,7 @@ class Launcher:
         self,
         context: ServiceContext,
         starter: Starter,
-        control: Control,
+        cancel_runs: CancelRuns,
         *,
         worker: Callable[[], RunWorker | None],
         ring: Callable[[], object],
@@ -41,7 +40,7 @@ class Launcher:
         """`worker` returns the worker of this process, if it has one; `ring` wakes it and the background tasks."""
         self._context = context
         self._starter = starter
-        self._control = control
+        self._cancel_runs = cancel_runs
         self._worker = worker
         self._ring = ring
 
@@ -78,7 +77,7 @@ class Launcher:
             return Started(existing, created=False)
         # The request is validated completely before other runs are cancelled for it.
         run, (_, *labels) = await self._starter.prepare(workspace_id, request, self._context.now())
-        slot = await self._starter.find_slot(run, self._control.cancellation)
+        slot = await self._starter.find_slot(run, self._cancel_runs)
         if isinstance(slot, Run):
             return Started(slot, created=False)
         worker = self._worker()

@@ -29,8 +29,7 @@ from statewright.runs import (
 from statewright.service.context.jsonable import entries_as_text
 from statewright.service.context.records import MOST_LABELS, others_on_thread
 from statewright.service.context.requests import StartRun
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.engine.completion import Ending
 from statewright.service.operations.control import Cancellation
 

@@ -18,12 +18,11 @@ from statewright.errors import NotFound, Problem, WorkflowError
 from statewright.futures import is_future
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, StepRun, Wait, where
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.engine.attempt import RunAttempt, RunHooks
+from statewright.service.engine.waits import wake_changes
 from statewright.service.following.hub import Hub
-from statewright.service.operations.approvals import Approvals
-from statewright.service.operations.signals import Signals, wake_changes
+from statewright.service.operations.signals import SignalOperations
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -220,8 +219,7 @@ class WaitingRun:
         self.context = ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_steps=10, max_output=1000))
         self.ledger, self.clock, self.run = self.context.ledger, self.context.clock, run
         self.app = graph.compile()
-        self.approvals = Approvals(self.context)
-        self.signals = Signals(self.context, self.approvals.changes_of)
+        self.signals = SignalOperations(self.context)
 
     async def _app_of(self, run: Run) -> Any:
         return self.app
@@ -280,13 +278,13 @@ async def test_an_approval_decided_while_another_branch_runs_is_handled_afterwar
     async def hears_slowly(state: Log) -> Log:
         amount = wait_for_event("paid")["amount"]
         [asked] = await aresolve(bench.ledger.find(Approval))
-        during.append(await bench.approvals.decide("default", asked.id, "rejected"))
+        during.append(await bench.signals.decide("default", asked.id, "rejected"))
         assert (await bench.found()).due_at is None
         return {"log": [amount]}
 
     bench = WaitingRun(storage, new_run(), side_by_side(hears_slowly, approves))
     await bench.begin()
-    await bench.signals.send("default", bench.run.id, "paid", {"amount": 3})
+    await bench.signals.signal("default", bench.run.id, "paid", {"amount": 3})
     run = await bench.advance()
     assert [item.decision for item in during] == ["rejected"]
     assert (run.status, run.due_at) == (RunStatus.WAITING, bench.clock.now())
@@ -301,7 +299,7 @@ async def test_a_run_without_signals_keeps_waiting(
     bench = WaitingRun(storage, new_run(), side_by_side(hears))
     await bench.begin()
     before = await bench.events()
-    await bench.signals.send("default", bench.run.id, "sent", {})
+    await bench.signals.signal("default", bench.run.id, "sent", {})
     run = await bench.advance()
     assert (run.status, run.claim, run.due_at) == (RunStatus.WAITING, None, None)
     assert await bench.events() == before
@@ -345,7 +343,7 @@ async def test_a_signal_that_arrives_while_the_inbox_is_read_is_not_lost(
     if due is not None:
         bench.clock.advance(due)
     else:
-        await bench.signals.send("default", bench.run.id, "sent", {})
+        await bench.signals.signal("default", bench.run.id, "sent", {})
     late: Any = LateSignalLedger(bench)
     run = await bench.advance(late)
     assert (late.sent, run.status, run.claim, run.due_at) == (1, RunStatus.WAITING, None, bench.clock.now())

@@ -14,8 +14,7 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
 from statewright.runs import Delete, Insert, Ledger, Run, RunStatus, Signal, Trigger, Update, Wait, where
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.operations.events import Events
 from statewright.service.operations.starting import Starter
 from statewright.testing import FakeClock
