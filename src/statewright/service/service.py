@@ -29,8 +29,7 @@ from statewright.service.catalog.catalog import Catalog
 from statewright.service.catalog.definitions import DefinitionOperations
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import LogSource, Meter, ServiceContext, ServiceSettings
-from statewright.service.engine.attempt import RunAttempt, RunHooks
-from statewright.service.engine.children import ChildStarter
+from statewright.service.engine.attempt import RunAttempt
 from statewright.service.engine.worker import RunWorker
 from statewright.service.following.hub import Hub
 from statewright.service.operations.control import ControlOperations
@@ -135,12 +134,9 @@ class Service(ReadOperations, ControlOperations, SignalOperations, DefinitionOpe
             with suppress(DuplicateRecord):
                 await aresolve(context.ledger.write([Insert(definition)]))
         await context.spending.warn_of_unknown()
-        hooks = RunHooks(
-            load_graph=context.versions.load_graph,
-            child_starter=lambda run, progress: ChildStarter(run, progress, context, self.starter),
-            on_end=self.starter.failure_handler_changes,
+        worker = RunWorker(
+            context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, self.starter)
         )
-        worker = RunWorker(context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, hooks))
         context.ring, context.ring_background = worker.ring, self._background.ring
         context.attempt_at = worker.attempt_at
         self.worker = worker

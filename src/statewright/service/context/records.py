@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -20,10 +21,10 @@ from statewright.runs import (
     Run,
     RunLabel,
     RunStatus,
+    StepStatus,
     Where,
     where,
 )
-from statewright.service.context.jsonable import entries_as_text
 from statewright.service.context.requests import RunFilter
 
 R = TypeVar("R", bound=Record)
@@ -32,6 +33,7 @@ MOST_LABELS: Final = 50
 """Limit of tags and metadata entries in a filter, and of tags of a run."""
 UNFINISHED: Final = [status for status in RunStatus if status not in ENDED]
 """The statuses of runs that have not ended."""
+UNFINISHED_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,13 @@ def conditions_of(workspace_id: str, filters: RunFilter) -> list[Condition]:
     for name, value in labels:
         conditions.append(Condition("id", "in", Among(RunLabel, "run_id", where(name=name, value=value))))
     return conditions
+
+
+def entries_as_text(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the entries of a map as searchable text: values that are not strings as JSON."""
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, sort_keys=True) for key, value in values.items()
+    }
 
 
 async def load_if_claimed(ledger: Ledger, run: Run) -> Run | None:

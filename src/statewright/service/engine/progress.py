@@ -8,7 +8,7 @@ changes in the transaction of the superstep.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 from typing import Any, Final, Literal
@@ -41,10 +41,9 @@ from statewright.runs import (
     where,
 )
 from statewright.service.access.spending import SpendingLimits
-from statewright.service.context.jsonable import error_json
-from statewright.service.engine.changeset import ChangeSet, Redact, without_secrets
+from statewright.service.engine.changeset import ChangeSet, Redact, error_json, without_secrets
 from statewright.service.engine.completion import Ending, completion_changes
-from statewright.service.engine.step_records import StepRecords, StepsSnapshot
+from statewright.service.engine.step_records import StepRecords
 from statewright.service.engine.waits import (
     Arrivals,
     approval_of,
@@ -69,17 +68,6 @@ class _NoGraph:
 
 
 NO_GRAPH: Final[Any] = _NoGraph()
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressSnapshot:
-    """A copy of the progress of a run; see `Progress.restore`."""
-
-    run: Run
-    is_open: bool
-    arrivals: Arrivals | None
-    version: int | None
-    steps: StepsSnapshot
 
 
 class Progress:
@@ -132,15 +120,16 @@ class Progress:
 
     # -- undoing refused writes
 
-    def snapshot(self) -> ProgressSnapshot:
-        """Return the current progress, for `restore`."""
-        return ProgressSnapshot(self.run, self.is_open, self._arrivals, self._version, self.steps.snapshot())
+    def snapshot(self) -> Callable[[], None]:
+        """Return a function that restores the current progress, because the writes since then were not saved."""
+        run, is_open, arrivals, version = self.run, self.is_open, self._arrivals, self._version
+        restore_steps = self.steps.snapshot()
 
-    def restore(self, snapshot: ProgressSnapshot) -> None:
-        """Return to a snapshot, because the writes since then were not saved."""
-        self.run, self.is_open = snapshot.run, snapshot.is_open
-        self._arrivals, self._version = snapshot.arrivals, snapshot.version
-        self.steps.restore(snapshot.steps)
+        def restore() -> None:
+            self.run, self.is_open, self._arrivals, self._version = run, is_open, arrivals, version
+            restore_steps()
+
+        return restore
 
     # -- the changes of one write
 

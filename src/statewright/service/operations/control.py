@@ -33,14 +33,13 @@ from statewright.runs import (
     check_transition,
     where,
 )
-from statewright.service.context.records import UNFINISHED, conditions_of, others_on_thread
+from statewright.service.context.records import UNFINISHED, UNFINISHED_STEPS, conditions_of, others_on_thread
 from statewright.service.context.requests import RunFilter
 from statewright.service.context.service_context import Operations
 from statewright.service.engine.completion import Ending, completion_changes
 
 _TRIES: Final = 20
 """Attempts at a change to a run that others change concurrently."""
-_UNFINISHED: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
 _BULK: Final = 1000
 """Limit of runs that one bulk request changes."""
 Changes = Callable[[Run, datetime], Sequence[Change]]
@@ -247,7 +246,7 @@ def _cancel_changes(run: Run, reason: str | None, now: datetime) -> Sequence[Cha
     if run.status in ENDED:
         return ()
     ending = Ending.cancelled(reason)
-    unfinished = [*where(run_id=run.id), Condition("status", "in", _UNFINISHED)]
+    unfinished = [*where(run_id=run.id), Condition("status", "in", UNFINISHED_STEPS)]
     undecided = where(run_id=run.id, decision=None)
     return [
         Advance(run.id, now, ending.values(now), [NewEvent(ending.event, ending.payload)], _unchanged(run)),

@@ -26,8 +26,7 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.service.context.jsonable import entries_as_text
-from statewright.service.context.records import MOST_LABELS, others_on_thread
+from statewright.service.context.records import MOST_LABELS, entries_as_text, others_on_thread
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.engine.completion import Ending

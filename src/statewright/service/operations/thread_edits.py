@@ -41,6 +41,7 @@ from statewright.runs import (
 )
 from statewright.runtime import RUN_ENDED
 from statewright.runtime.core.frontier import due_tasks
+from statewright.service.context.records import UNFINISHED_STEPS
 from statewright.service.engine.changeset import ChangeSet
 from statewright.service.engine.step_records import StepRecords
 from statewright.service.engine.waits import match_signals
@@ -48,7 +49,7 @@ from statewright.service.engine.waits import match_signals
 AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
 """The statuses of runs that advance their thread, or are about to."""
 _RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
-_OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING, StepStatus.FAILED]
+_OPEN_STEPS: Final = [*UNFINISHED_STEPS, StepStatus.FAILED]
 """Steps that have work left; a failed one is tried again if its run is retried."""
 _MAIN: Final = "main"
 """The branch that runs advance."""

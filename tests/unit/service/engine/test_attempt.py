@@ -19,10 +19,11 @@ from statewright.futures import is_future
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, StepRun, Wait, where
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
-from statewright.service.engine.attempt import RunAttempt, RunHooks
+from statewright.service.engine.attempt import RunAttempt
 from statewright.service.engine.waits import wake_changes
 from statewright.service.following.hub import Hub
 from statewright.service.operations.signals import SignalOperations
+from statewright.service.operations.starting import Starter
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -31,6 +32,11 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def attempt_at(run: Run, context: ServiceContext, load_graph: Any) -> RunAttempt:
+    context.versions.load_graph = load_graph  # type: ignore[method-assign]
+    return RunAttempt(run, context, Starter(context))
 
 
 class State(TypedDict, total=False):
@@ -70,7 +76,7 @@ class AttemptBench:
     def attempt(self) -> RunAttempt:
         settings = ServiceSettings(max_steps=10, max_output=1000)
         context = ServiceContext(self.ledger, self.saver, Catalog(), self.clock, settings)
-        return RunAttempt(self.run, context, RunHooks(load_graph=self._app_of))
+        return attempt_at(self.run, context, self._app_of)
 
     async def keep(self) -> None:
         await aresolve(self.ledger.write([Insert(self.run)]))
@@ -233,7 +239,7 @@ class WaitingRun:
         """An attempt at the run, which must be due."""
         [run] = await aresolve(self.ledger.claim("wrk_1", self.clock.now(), 5))
         context = replace(self.context, ledger=ledger or self.ledger, hub=Hub())
-        return RunAttempt(run, context, RunHooks(load_graph=self._app_of))
+        return attempt_at(run, context, self._app_of)
 
     async def advance(self, ledger: Ledger | None = None) -> Run:
         await (await self.claimed(ledger)).advance()
