@@ -55,6 +55,12 @@ async def get_own(ledger: Ledger, kind: type[R], workspace_id: str, record_id: s
     return record
 
 
+async def find_first(ledger: Ledger, kind: type[R], conditions: Where, order: Order | None = None) -> R | None:
+    """Return the first of the matching records, sorted by id by default; None if there is none."""
+    records = await aresolve(ledger.find(kind, conditions, order=order, limit=1))
+    return records[0] if records else None
+
+
 class Records:
     """Reads the ledger for workspaces."""
 

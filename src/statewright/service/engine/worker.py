@@ -48,6 +48,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.background.loop_thread import CANCEL_TIMEOUT
+from statewright.service.context.records import find_first
 from statewright.service.context.service_context import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
 
@@ -256,11 +257,11 @@ class RunWorker:
     async def _seconds_until_due(self) -> float:
         unclaimed = [Condition("claim", "=", None), Condition("due_at", "!=", None)]
         try:
-            next_runs = await aresolve(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
+            next_run = await find_first(self._ledger, Run, unclaimed, Order("due_at"))
         except Exception:
             return self._settings.look_every
         now = self._clock.now()
-        due = next_runs[0].due_at if next_runs else None
+        due = next_run.due_at if next_run is not None else None
         self._has_blocked_runs = due is not None and due <= now
         if due is None or self._has_blocked_runs:
             return self._settings.look_every

@@ -33,7 +33,13 @@ from statewright.runs import (
     check_transition,
     where,
 )
-from statewright.service.context.records import UNFINISHED, UNFINISHED_STEPS, conditions_of, others_on_thread
+from statewright.service.context.records import (
+    UNFINISHED,
+    UNFINISHED_STEPS,
+    conditions_of,
+    find_first,
+    others_on_thread,
+)
 from statewright.service.context.requests import RunFilter
 from statewright.service.context.service_context import Operations
 from statewright.service.engine.completion import Ending, completion_changes
@@ -180,9 +186,8 @@ class ControlOperations(Operations):
         if run.status is not RunStatus.FAILED:
             return
         for conditions, message in _find_blockers(run):
-            others: Sequence[Run] = await aresolve(self.context.ledger.find(Run, conditions, limit=1))
-            if others:
-                other = others[0]
+            other = await find_first(self.context.ledger, Run, conditions)
+            if other is not None:
                 raise RequestConflict(
                     f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} "
                     + message.format(id=other.id, status=other.status),

@@ -19,6 +19,7 @@ from statewright.runs import (
     Wait,
     where,
 )
+from statewright.service.context.records import find_first
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.waits import wake_changes
 from statewright.service.operations.inbox import check_payload, guard_unanswered, new_signal, unanswered
@@ -67,8 +68,7 @@ class Events:
     async def _find_by_key(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:
         if key is None:
             return None
-        events = await aresolve(self._context.ledger.find(ReceivedEvent, where(workspace_id=workspace_id, key=key)))
-        return events[0] if events else None
+        return await find_first(self._context.ledger, ReceivedEvent, where(workspace_id=workspace_id, key=key))
 
     async def _start_changes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
         """Return the changes that start the runs of matching triggers."""

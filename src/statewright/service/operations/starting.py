@@ -26,7 +26,7 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.service.context.records import MOST_LABELS, entries_as_text, others_on_thread
+from statewright.service.context.records import MOST_LABELS, entries_as_text, find_first, others_on_thread
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.engine.completion import Ending
@@ -152,8 +152,7 @@ class Starter:
 
     async def find_by_key(self, workspace_id: str, key: str) -> Run | None:
         """Return the run that was started with an idempotency key; None if there is none."""
-        runs = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
-        return runs[0] if runs else None
+        return await find_first(self._context.ledger, Run, where(workspace_id=workspace_id, idempotency_key=key))
 
     async def find_slot(self, run: Run, cancel_runs: CancelRuns) -> ThreadSlot | Run:
         """Return the slot of a new run on its thread, or the run on it that has the same idempotency key.

@@ -23,6 +23,7 @@ from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
+from statewright.service.context.records import find_first
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
 
@@ -146,8 +147,7 @@ class Threads:
         if not newest.begun:  # the state was saved by an earlier run
             conditions = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
             order = Order("created_at", descending=True)
-            begun = await aresolve(self._context.ledger.find(Run, conditions, order=order, limit=1))
-            newest = begun[0] if begun else newest
+            newest = await find_first(self._context.ledger, Run, conditions, order) or newest
         graph = await self._context.versions.load_graph(newest)
         return graph.with_services(checkpointer=self._context.saver_of(workspace_id), clock=self._context.clock)
 

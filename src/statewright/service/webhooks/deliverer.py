@@ -16,6 +16,7 @@ from statewright.async_futures import aresolve
 from statewright.clock import Clock
 from statewright.errors import RecordConflict
 from statewright.runs import Change, Condition, Delivery, Ledger, Order, Run, Webhook, where
+from statewright.service.context.records import find_first
 from statewright.service.webhooks.delivery import (
     Outcome,
     body_of,
@@ -100,8 +101,8 @@ class Deliverer:
 
     async def _next_due(self) -> datetime | None:
         pending = [_PENDING, Condition("due_at", "!=", None)]
-        first = await aresolve(self._ledger.find(Delivery, pending, order=_BY_TIME, limit=1))
-        return first[0].due_at if first else None
+        delivery = await find_first(self._ledger, Delivery, pending, _BY_TIME)
+        return delivery.due_at if delivery is not None else None
 
     async def _run_lane(self, webhook_id: str) -> None:
         """Send the messages to one webhook until none is due."""
