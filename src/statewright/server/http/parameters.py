@@ -11,7 +11,7 @@ from fastapi import Depends, Header, Query, Request
 from statewright.api.resource import LARGEST_PAGE
 from statewright.errors import InvalidRequest, RequestConflict, suggestion
 from statewright.runs import RunStatus
-from statewright.server.bodies.base import Instant
+from statewright.server.http.body import Instant
 from statewright.server.http.encode import Json, answer
 from statewright.server.http.representation import Representation
 from statewright.service import RunFilter

@@ -1,23 +1,58 @@
-"""Workspaces and their API keys."""
+"""Workspaces: their limits, API keys, spending and costs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
 
+from statewright.errors import InvalidRequest
 from statewright.runs import ApiKey
-from statewright.server.bodies.access import KeyBody, WorkspaceBody, WorkspaceChanges
 from statewright.server.context.auth import ADMIN
+from statewright.server.http.body import Body, Instant, Name
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import KEY, NEW_KEY, NEW_WORKSPACE, SPENDING, WORKSPACE
+from statewright.server.resources import COST_SUMMARY, KEY, NEW_KEY, NEW_WORKSPACE, SPENDING, WORKSPACE
 from statewright.service import access as keys
 from statewright.service.access import workspaces
 from statewright.service.access.workspaces import NewWorkspace as WorkspaceRequest
 
 router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
+costs_router = APIRouter(prefix="/api/v1/cost", route_class=StrictRoute, tags=["cost"])
+Slug = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9-]+$")]
+Many = Annotated[int, Field(ge=1, le=1_000_000)]
+Begin = Annotated[Instant | None, Query(alias="from", description="From this instant.")]
+End = Annotated[Instant | None, Query(alias="to", description="Before this instant.")]
+
+
+class WorkspaceBody(Body):
+    """A workspace to create."""
+
+    slug: Slug
+    name: Annotated[str, Field(max_length=200)] = ""
+    max_running: Many | None = None
+    starts_per_minute: Many | None = None
+    retention_days: Many | None = None
+
+
+class WorkspaceChanges(Body):
+    """What of a workspace is to change; null takes a limit away."""
+
+    name: Annotated[str, Field(max_length=200)] = ""
+    max_running: Many | None = None
+    starts_per_minute: Many | None = None
+    retention_days: Many | None = None
+
+
+class KeyBody(Body):
+    """A key to be made."""
+
+    name: Name
+    scopes: list[str] = Field(default_factory=lambda: ["admin"], min_length=1, max_length=20)
+    requests_per_minute: Many | None = None
+    expires_at: Instant | None = None
 
 
 @router.post(
@@ -109,3 +144,10 @@ async def revoke_key(caller: CurrentCaller, key_id: PathId) -> Response:
     revoked = await caller.context.keys.revoke(caller.workspace_id, key_id, caller.now)
     caller.context.streams.end_for_key(key_id)
     return KEY.answer(revoked)
+
+
+@costs_router.get("/summary", **describe("What calls of models have cost.", COST_SUMMARY, scope="runs:read"))
+async def read_summary(caller: CurrentCaller, begin: Begin = None, end: End = None) -> Response:
+    if begin is not None and end is not None and begin >= end:
+        raise InvalidRequest("'from' is not before 'to'. Give a span of time.")
+    return COST_SUMMARY.answer(await caller.service.cost_summary(caller.workspace_id, begin, end))

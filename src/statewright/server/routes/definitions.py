@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from statewright.server.bodies.base import JsonMap
+from statewright.server.http.body import JsonMap
 from statewright.server.http.openapi import DEFINITION_BODY
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe

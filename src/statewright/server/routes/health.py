@@ -21,11 +21,7 @@ _READY = {"model": Readiness, "description": "Send requests here."}
 _NOT_READY = {"model": Readiness, "description": "Not yet, or not any more."}
 
 
-def _describe(summary: str, responses: dict[int | str, dict[str, object]]) -> dict[str, object]:
-    return {**describe(summary), "responses": responses}
-
-
-@router.get("/health", **_describe("Whether the service works.", {200: _HEALTHY, 503: _UNHEALTHY}))  # pyright: ignore[reportArgumentType]
+@router.get("/health", **describe("Whether the service works.", special={200: _HEALTHY, 503: _UNHEALTHY}))
 async def health(request: Request) -> Response:
     context = server_context_of(request)
     checks = {
@@ -45,7 +41,7 @@ async def _database_check(context: ServerContext) -> str:
     return "ok"
 
 
-@router.get("/ready", **_describe("Whether requests should be sent here.", {200: _READY, 503: _NOT_READY}))  # pyright: ignore[reportArgumentType]
+@router.get("/ready", **describe("Whether requests should be sent here.", special={200: _READY, 503: _NOT_READY}))
 async def ready(request: Request) -> Response:
     context = server_context_of(request)
     if context.closing.has_begun:
@@ -56,12 +52,9 @@ async def ready(request: Request) -> Response:
 _METRICS_TEXT = {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "In the text format."}
 
 
-def _describe_metrics() -> dict[str, object]:
-    arguments = describe("Numbers for Prometheus.", scope=METRICS, errors=(404,))
-    return {**arguments, "responses": {**arguments["responses"], 200: _METRICS_TEXT}}
-
-
-@router.get("/metrics", **_describe_metrics())  # pyright: ignore[reportArgumentType]
+@router.get(
+    "/metrics", **describe("Numbers for Prometheus.", scope=METRICS, errors=(404,), special={200: _METRICS_TEXT})
+)
 async def metrics(request: Request) -> Response:
     """They name the graphs and steps of all workspaces. Unless the server is set to show them to everybody, a key needs
     the scope `metrics:read`, which `admin` does not include; the operator's token will do too."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field, model_validator
 
-from statewright.server.bodies.runs import DecideBody, SendEventBody
+from statewright.server.http.body import Body, JsonMap, Name
 from statewright.server.http.parameters import IdempotencyKey, PageQuery, resolve_key
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
@@ -14,6 +15,32 @@ from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
 router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
 RunIdQuery = Annotated[str | None, Query(alias="runId", max_length=200, description="Only those of one run.")]
 Pending = Annotated[bool | None, Query(description="True: nobody has decided yet. False: the others.")]
+
+
+class DecideBody(Body):
+    """A decision."""
+
+    decision: Literal["approved", "rejected", "edited"]
+    edited_content: Any = None
+    """What takes the place of the content; required if the decision is `edited`."""
+    decided_by: Annotated[str, Field(max_length=200)] | None = None
+    """A note about who has decided, kept beside the key with which the request came."""
+
+    @model_validator(mode="after")
+    def _check_content(self) -> DecideBody:
+        has_content = "edited_content" in self.model_fields_set
+        if (self.decision == "edited") != has_content:
+            raise ValueError("editedContent is required for the decision 'edited', and not allowed for others")
+        return self
+
+
+class SendEventBody(Body):
+    """An event for whoever waits for it, or starts by it."""
+
+    name: Name
+    payload: JsonMap = Field(default_factory=dict)
+    key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """The sender's id, which makes sending it idempotent."""
 
 
 @router.get("/interrupts", tags=["interrupts"], **describe("What runs wait for.", WAIT, scope="runs:read", page=True))

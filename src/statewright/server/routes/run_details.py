@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response
 
 from statewright.errors import InvalidRequest
-from statewright.server.bodies.base import JsonMap
+from statewright.server.http.body import JsonMap
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageNumber, PageSize, Paging
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
@@ -78,12 +78,10 @@ _STREAM = {
 }
 
 
-def _describe_stream() -> dict[str, object]:
-    arguments = describe("What happens to a run, as it happens.", scope="runs:read", errors=(404,))
-    return {**arguments, "responses": {**arguments["responses"], 200: _STREAM}}
-
-
-@router.get("/stream", **_describe_stream())  # pyright: ignore[reportArgumentType]
+@router.get(
+    "/stream",
+    **describe("What happens to a run, as it happens.", scope="runs:read", errors=(404,), special={200: _STREAM}),
+)
 async def stream_events(
     caller: CurrentCaller,
     run_id: PathId,

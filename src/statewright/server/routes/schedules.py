@@ -1,21 +1,85 @@
-"""Schedules: runs started by the clock."""
+"""Schedules and triggers: runs started by the clock and by events."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field, model_validator
 
-from statewright.server.bodies.automation import ScheduleBody, ScheduleChanges
+from statewright.api.automation import CatchUp, Overlap
+from statewright.server.http.body import Body, JsonMap, Name, Tag, check_workflow
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import PREVIEW, SCHEDULE
+from statewright.server.resources import PREVIEW, SCHEDULE, TRIGGER
 from statewright.service import schedules
+from statewright.service.operations import triggers
+from statewright.service.operations.triggers import NewTrigger
 from statewright.service.schedules import NewSchedule
 
 router = APIRouter(prefix="/api/v1/schedules", route_class=StrictRoute, tags=["schedules"])
+triggers_router = APIRouter(prefix="/api/v1/triggers", route_class=StrictRoute, tags=["triggers"])
 _SCOPE = "schedules:manage"
+Cron = Annotated[str, Field(min_length=1, max_length=200, examples=["0 9 * * MON-FRI"])]
+Zone = Annotated[str, Field(min_length=1, max_length=100, examples=["Europe/Berlin"])]
+
+
+class ScheduleBody(Body):
+    """A schedule to be made."""
+
+    name: Name
+    graph: Name | None = None
+    definition_id: Name | None = None
+    cron: Cron
+    timezone: Zone = "UTC"
+    input: Any = None
+    overlap: Overlap = "skip"
+    catch_up: CatchUp = "last"
+    paused: bool = False
+    tags: list[Tag] = Field(default_factory=list[str], max_length=50)
+    metadata: JsonMap = Field(default_factory=dict, max_length=50)
+
+    @model_validator(mode="after")
+    def _check_workflow(self) -> ScheduleBody:
+        return check_workflow(self)
+
+
+class ScheduleChanges(Body):
+    """Changes of a schedule."""
+
+    name: Name | None = None
+    cron: Cron | None = None
+    timezone: Zone | None = None
+    input: Any = None
+    overlap: Overlap | None = None
+    catch_up: CatchUp | None = None
+    tags: list[Tag] | None = Field(default=None, max_length=50)
+    metadata: JsonMap | None = Field(default=None, max_length=50)
+
+
+class TriggerBody(Body):
+    """A trigger to be made."""
+
+    event: Name
+    graph: Name | None = None
+    definition_id: Name | None = None
+    match: JsonMap = Field(default_factory=dict, max_length=20)
+    """Required values of the payload by dotted path; empty matches everything."""
+
+    @model_validator(mode="after")
+    def _check_workflow(self) -> TriggerBody:
+        return check_workflow(self)
+
+
+class TriggerChanges(Body):
+    """Changes of a trigger."""
+
+    match: JsonMap | None = Field(default=None, max_length=20)
+    active: bool | None = None
+
+
+# -- schedules
 
 
 @router.post("", **describe("Make a schedule.", SCHEDULE, scope=_SCOPE, status=201, errors=(404, 409)))
@@ -78,4 +142,38 @@ async def preview_schedule(
 @router.delete("/{id}", **describe("Remove a schedule.", scope=_SCOPE, status=204, errors=(404,)))
 async def remove_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     await schedules.remove_schedule(caller.ledger, caller.workspace_id, schedule_id)
+    return Response(status_code=204)
+
+
+# -- triggers
+
+
+@triggers_router.post("", **describe("Make a trigger.", TRIGGER, scope=_SCOPE, status=201, errors=(404,)))
+async def add_trigger(caller: CurrentCaller, body: TriggerBody) -> Response:
+    new = NewTrigger(**body.model_dump())
+    return TRIGGER.answer(await triggers.add_trigger(caller.ledger, caller.workspace_id, new, caller.now), 201)
+
+
+@triggers_router.get("", **describe("Triggers, the oldest first.", TRIGGER, scope=_SCOPE, page=True))
+async def list_triggers(caller: CurrentCaller, paging: PageQuery) -> Response:
+    items = await triggers.list_triggers(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
+    total = await triggers.count_triggers(caller.ledger, caller.workspace_id)
+    return paging.answer(TRIGGER, items, total)
+
+
+@triggers_router.get("/{id}", **describe("A trigger.", TRIGGER, scope=_SCOPE, errors=(404,)))
+async def read_trigger(caller: CurrentCaller, trigger_id: PathId) -> Response:
+    return TRIGGER.answer(await triggers.get_trigger(caller.ledger, caller.workspace_id, trigger_id))
+
+
+@triggers_router.patch("/{id}", **describe("Change a trigger.", TRIGGER, scope=_SCOPE, errors=(404,)))
+async def change_trigger(caller: CurrentCaller, trigger_id: PathId, body: TriggerChanges) -> Response:
+    changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if value is not None}
+    changed = await triggers.change_trigger(caller.ledger, caller.workspace_id, trigger_id, changes)
+    return TRIGGER.answer(changed)
+
+
+@triggers_router.delete("/{id}", **describe("Remove a trigger.", scope=_SCOPE, status=204, errors=(404,)))
+async def remove_trigger(caller: CurrentCaller, trigger_id: PathId) -> Response:
+    await triggers.remove_trigger(caller.ledger, caller.workspace_id, trigger_id)
     return Response(status_code=204)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field, model_validator
 
-from statewright.server.bodies.base import JsonMap
-from statewright.server.bodies.runs import ForkBody, UpdateThreadBody
+from statewright.server.http.body import Body, JsonMap, Name
 from statewright.server.http.encode import answer
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import THREAD
@@ -17,6 +17,29 @@ At = Annotated[str | None, Query(alias="checkpointId", description="Where it sto
 Branch = Annotated[str | None, Query(description="Only this branch.")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 Checkpoint = Annotated[str, Query(min_length=1, max_length=200, description="The id of a checkpoint.")]
+
+
+class ForkBody(Body):
+    """A branch that begins at a checkpoint."""
+
+    checkpoint_id: Name
+    branch: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+$")] | None = None
+    """How the branch is called; without a name the checkpoint becomes the head of its own branch again."""
+
+
+class UpdateThreadBody(Body):
+    """A change of the state, as if a node had made it."""
+
+    values: Any = None
+    as_node: Name | None = None
+    checkpoint_id: Name | None = None
+    """Where to begin from; the head of the thread if none is given."""
+
+    @model_validator(mode="after")
+    def _check_values(self) -> UpdateThreadBody:
+        if "values" not in self.model_fields_set:
+            raise ValueError("values are required")
+        return self
 
 
 @router.get("/state", **describe("The state of a thread.", THREAD, scope="threads:read", errors=(404,)))

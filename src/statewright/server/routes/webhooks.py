@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
+from pydantic import Field
 
-from statewright.server.bodies.automation import WebhookBody, WebhookChanges
 from statewright.server.context.auth import Caller
+from statewright.server.http.body import Body
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
@@ -17,6 +18,29 @@ from statewright.service.webhooks import WithSecret
 
 router = APIRouter(prefix="/api/v1/webhooks", route_class=StrictRoute, tags=["webhooks"])
 _SCOPE = "webhooks:manage"
+Address = Annotated[str, Field(min_length=1, max_length=2048)]
+EventName = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class WebhookBody(Body):
+    """A webhook to be made."""
+
+    url: Address
+    events: list[EventName] = Field(default_factory=list[str], max_length=20)
+    """The types that it wants; all if there are none."""
+    description: Annotated[str, Field(max_length=1000)] = ""
+
+
+class WebhookChanges(Body):
+    """Changes of a webhook."""
+
+    url: Address | None = None
+    events: list[EventName] | None = Field(default=None, max_length=20)
+    description: Annotated[str, Field(max_length=1000)] | None = None
+    active: bool | None = None
+    """Made active again, it begins without failures."""
+    rotate_secret: bool = False
+    """Draws a new secret, which is in the answer."""
 
 
 def _context(caller: Caller) -> dict[str, Any]:

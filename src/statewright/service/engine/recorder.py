@@ -53,7 +53,7 @@ class RunRecorder(Instrument):
         progress.steps.logs = context.logs
         self._lock = threading.Lock()
         self._unconfirmed: list[tuple[Any, Callable[[], None]]] = []
-        """Writes in flight while the run has saved nothing, each with a function that restores the progress before it."""
+        """Writes in flight while the run has saved nothing, each with the function that restores the progress."""
         self.progress = progress
 
     def __getattr__(self, name: str) -> Any:

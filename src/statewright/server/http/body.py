@@ -1,4 +1,4 @@
-"""The base class of bodies, and shared types of fields."""
+"""The base class of request bodies, and shared types of their fields."""
 
 from __future__ import annotations
 
