@@ -7,18 +7,10 @@ from typing import Final, Literal
 from pydantic import BaseModel
 
 from statewright.api import access, automation, definitions, interrupts, runs
-from statewright.runs import Run, RunEvent, RunStatus, StepStatus
+from statewright.runs import RunStatus, StepStatus
 from statewright.server.http.representation import Representation
 
 # -- runs
-
-
-def _cents(run: Run) -> float:
-    return round(run.total_cost * 100, 6)
-
-
-def _event_id(event: RunEvent) -> str:
-    return f"{event.run_id}:{event.seq}"
 
 
 RUN: Final = Representation(
@@ -27,7 +19,7 @@ RUN: Final = Representation(
     {"status": RunStatus},
     current_step_name="current_step",
     next_run_at="due_at",
-    total_cost_cents=_cents,
+    total_cost_cents=lambda run: round(run.total_cost * 100, 6),
     total_cost_usd="total_cost",
 )
 STEP: Final = Representation(
@@ -39,7 +31,7 @@ RUN_IDS: Final = Representation(runs.RunIds, "RunIds")
 EVENT: Final = Representation(
     runs.Event,
     "EventShown",
-    id=_event_id,
+    id=lambda event: f"{event.run_id}:{event.seq}",
     workflow_run_id="run_id",
     step_run_id="step_id",
     event_type="type",

@@ -109,7 +109,7 @@ class Service(ReadOperations, ControlOperations, SignalOperations, DefinitionOpe
 
     def _background_tasks(self) -> list[BackgroundTask]:
         context = self.context
-        record_attempt = context.meter.tried_delivery if context.meter is not None else _ignore_attempt
+        record_attempt = context.meter.tried_delivery if context.meter is not None else lambda _: None
         return [
             Deliverer(context.ledger, context.clock, self.webhooks, on_attempt=record_attempt),
             Scheduler(context.ledger, self.starter.prepare, self.cancellation, on_started=lambda _: self.ring()),
@@ -193,7 +193,3 @@ class Service(ReadOperations, ControlOperations, SignalOperations, DefinitionOpe
     async def send_event(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
         """Receive an event: start the runs of its triggers, and wake the runs that wait for it."""
         return await self._events.send(workspace_id, name, payload, key=key)
-
-
-def _ignore_attempt(outcome: str) -> None:
-    """Ignore the outcome of an attempt to deliver a message, because the service has no meter."""

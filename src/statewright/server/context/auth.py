@@ -70,11 +70,7 @@ def _may_read_metrics_without_key(request: Request, context: ServerContext) -> b
     access = context.settings.metrics_access
     if access == "off":
         raise HTTPException(404)
-    if access == "open":
-        return True
-    expected = context.settings.admin_token
-    token = request.headers.get("x-admin-token")
-    return expected is not None and token is not None and compare_digest(token.encode(), expected.encode())
+    return access == "open" or _has_admin_token(request, context)
 
 
 def _api_key_of(request: Request) -> str:
@@ -92,14 +88,17 @@ def _api_key_of(request: Request) -> str:
 
 
 def _check_admin(request: Request, context: ServerContext) -> None:
-    expected = context.settings.admin_token
-    if expected is None:
+    if context.settings.admin_token is None:
         if context.settings.auth == "none":
             return
         raise Forbidden("Workspaces cannot be managed over HTTP: the server was started without an admin token.")
-    token = request.headers.get("x-admin-token", "")
-    if not compare_digest(token.encode(), expected.encode()):
+    if not _has_admin_token(request, context):
         raise Unauthorized("The admin token is missing or wrong. Send it as x-admin-token.")
+
+
+def _has_admin_token(request: Request, context: ServerContext) -> bool:
+    expected, token = context.settings.admin_token, request.headers.get("x-admin-token", "")
+    return expected is not None and compare_digest(token.encode(), expected.encode())
 
 
 def _count_request(request: Request, context: ServerContext, key: ApiKey) -> None:

@@ -95,7 +95,9 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif (length := _declared_length(scope)) is not None and length > self._max_bytes:
-            refused = error_response(413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {length} bytes"), self._details())
+            refused = error_response(
+                413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {length} bytes"), {"maxBytes": self._max_bytes}
+            )
             await refused(scope, receive, send)
         else:
             await self._app(scope, self._count_bytes(receive), send)
@@ -118,9 +120,6 @@ class BodyLimit:
             f"The body {problem}; the limit is {self._max_bytes} bytes. "
             f"Send less, or store the content elsewhere and send its address."
         )
-
-    def _details(self) -> dict[str, int]:
-        return {"maxBytes": self._max_bytes}
 
 
 def _declared_length(scope: Scope) -> int | None:

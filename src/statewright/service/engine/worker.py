@@ -250,6 +250,10 @@ class RunWorker:
         seconds = min(await self._seconds_until_due(), self._settings.look_every)
         if seconds <= 0 or self._reserved_runs:
             return
+        await self._wait_for_bell(seconds)
+
+    async def _wait_for_bell(self, seconds: float) -> None:
+        """Wait until the worker is woken, for so many seconds at most."""
         timer = self._clock.call_later(seconds, self.ring)
         await self._bell.wait()
         timer.cancel()
@@ -281,9 +285,7 @@ class RunWorker:
                 logger.exception("The worker could not be registered. It will try again.")
             else:
                 return
-            timer = self._clock.call_later(self._settings.look_every, self.ring)
-            await self._bell.wait()  # `drain` sets it too
-            timer.cancel()
+            await self._wait_for_bell(self._settings.look_every)  # `drain` sets it too
 
     async def _register(self, now: datetime) -> None:
         pid = os.getpid()

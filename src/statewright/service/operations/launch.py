@@ -72,7 +72,7 @@ class Launcher:
         return Started(run, created=True)
 
     async def _start(self, workspace_id: str, request: StartRun) -> Started:
-        existing = await self._find_existing(workspace_id, request)
+        existing = await self._starter.find_by_key(workspace_id, request.idempotency_key)
         if existing is not None:
             return Started(existing, created=False)
         # The request is validated completely before other runs are cancelled for it.
@@ -97,15 +97,12 @@ class Launcher:
         try:
             await aresolve(self._context.ledger.write([*slot.changes, Insert(run), *labels]))
         except DuplicateRecord:
-            return Started(await self._find_existing(workspace_id, request) or run, created=False)
+            existing = await self._starter.find_by_key(workspace_id, request.idempotency_key)
+            return Started(existing or run, created=False)
         slot.publish()
         if run.claim is None:
             self._ring()
         return Started(run, created=True)
-
-    async def _find_existing(self, workspace_id: str, request: StartRun) -> Run | None:
-        key = request.idempotency_key
-        return await self._starter.find_by_key(workspace_id, key) if key is not None else None
 
     async def _can_begin(self, run: Run) -> bool:
         """Return True if a new run can begin at once: it has a thread of its own, no limit, and no later start."""

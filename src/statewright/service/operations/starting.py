@@ -150,8 +150,10 @@ class Starter:
 
     # -- existing runs
 
-    async def find_by_key(self, workspace_id: str, key: str) -> Run | None:
+    async def find_by_key(self, workspace_id: str, key: str | None) -> Run | None:
         """Return the run that was started with an idempotency key; None if there is none."""
+        if key is None:
+            return None
         return await find_first(self._context.ledger, Run, where(workspace_id=workspace_id, idempotency_key=key))
 
     async def find_slot(self, run: Run, cancel_runs: CancelRuns) -> ThreadSlot | Run:
