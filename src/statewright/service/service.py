@@ -33,10 +33,9 @@ from statewright.service.engine.attempt import RunAttempt
 from statewright.service.engine.worker import RunWorker
 from statewright.service.following.hub import Hub
 from statewright.service.operations.control import ControlOperations
-from statewright.service.operations.costs import CostOperations
 from statewright.service.operations.events import Events
 from statewright.service.operations.launch import Launcher
-from statewright.service.operations.run_reads import ReadOperations
+from statewright.service.operations.reads import ReadOperations
 from statewright.service.operations.signals import SignalOperations
 from statewright.service.operations.starting import Started, Starter
 from statewright.service.operations.threads import Threads
@@ -45,7 +44,7 @@ from statewright.service.webhooks import Deliverer, WebhookSettings
 from statewright.store import Store
 
 
-class Service(ReadOperations, ControlOperations, SignalOperations, DefinitionOperations, CostOperations):
+class Service(ReadOperations, ControlOperations, SignalOperations, DefinitionOperations):
     """Advances runs durably, and serves requests about them.
 
     `start_working` begins to advance runs, `stop` ends gracefully; `async with` does both.

@@ -1,13 +1,15 @@
-"""Rate limits: a token bucket for each name, in the memory of this process."""
+"""Rate limits: a token bucket for each name, in the memory of this process; and the starts of runs of a workspace."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
+from statewright.async_futures import aresolve
 from statewright.errors import TooManyRequests
 from statewright.lru_cache import LRUCache
+from statewright.runs import Ledger, Workspace
 
 MOST_BUCKETS: Final = 10_000
 _ROUNDING: Final = 1e-9
@@ -59,3 +61,37 @@ class RateLimiter:
         bucket.tokens = min(bucket.tokens + elapsed * per_minute / 60, float(per_minute))
         bucket.at = max(now, bucket.at)
         return bucket
+
+
+# -- starts of runs
+
+MOST_LIMITS: Final = 1000
+"""The largest number of cached limits."""
+FRESH: Final = timedelta(seconds=5)
+"""The time for which a cached limit is used."""
+
+
+class StartLimits:
+    """Counts the starts of workspaces. A limit that another process changes takes effect within seconds."""
+
+    def __init__(self, ledger: Ledger, rates: RateLimiter) -> None:
+        self._ledger = ledger
+        self._rates = rates
+        self._cache: LRUCache[str, tuple[int | None, datetime]] = LRUCache(MOST_LIMITS)
+
+    async def check(self, workspace_id: str, now: datetime) -> None:
+        """Count a start. Raises TooManyRequests above the limit of the workspace."""
+        self._rates.check(("starts", workspace_id), await self._limit(workspace_id, now), now)
+
+    def forget(self, workspace_id: str) -> None:
+        """Drop the cached limit of a workspace after a change."""
+        self._cache.pop(workspace_id)
+
+    async def _limit(self, workspace_id: str, now: datetime) -> int | None:
+        entry = self._cache.get(workspace_id)
+        if entry is not None and abs(now - entry[1]) < FRESH:
+            return entry[0]
+        workspace: Workspace | None = await aresolve(self._ledger.get(Workspace, workspace_id))
+        limit = workspace.starts_per_minute if workspace is not None else None
+        self._cache.put(workspace_id, (limit, now))
+        return limit

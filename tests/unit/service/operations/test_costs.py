@@ -13,7 +13,7 @@ from statewright.errors import NotFound
 from statewright.runs import Insert, Ledger, ModelCall
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
-from statewright.service.operations.costs import CostOperations
+from statewright.service.operations.reads import ReadOperations
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def costs(ledger: Ledger, new_run: Any, now: datetime) -> CostOperations:
+async def costs(ledger: Ledger, new_run: Any, now: datetime) -> ReadOperations:
     runs = [new_run(id="run_1"), new_run(id="run_2"), new_run(id="run_3", workspace_id="other")]
     calls = [
         ModelCall(
@@ -34,7 +34,7 @@ async def costs(ledger: Ledger, new_run: Any, now: datetime) -> CostOperations:
         for run in runs for n in range(3)
     ]  # fmt: skip
     await aresolve(ledger.write([Insert(item) for item in (*runs, *calls)]))
-    return CostOperations(ServiceContext(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
+    return ReadOperations(ServiceContext(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
 
 
 async def test_a_run_costs_what_its_calls_cost(ledger: Ledger, new_run: Any, now: datetime) -> None:
