@@ -72,8 +72,11 @@ def serve_metrics(metrics: Metrics | None, settings: ServerSettings) -> Generato
 # -- the application
 
 _ROUTERS = (
-    *(runs.router, run_details.router, interrupts.router, definitions.router, threads.router, access.costs_router),
-    *(schedules.router, schedules.triggers_router, webhooks.router, access.router, health.router, welcome.router),
+    *(runs.router, run_details.router),
+    *(interrupts.waits_router, interrupts.approvals_router, interrupts.events_router),
+    *(definitions.definitions_router, definitions.graphs_router, threads.router, access.costs_router),
+    *(schedules.schedules_router, schedules.triggers_router, webhooks.router),
+    *(access.workspaces_router, access.keys_router, health.router, welcome.router),
 )
 """The most frequently called first, because routes are matched in order."""
 _EXPOSED_HEADERS = (

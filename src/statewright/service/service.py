@@ -108,7 +108,7 @@ class Service(ReadOperations, ControlOperations, SignalOperations, DefinitionOpe
 
     def _background_tasks(self) -> list[BackgroundTask]:
         context = self.context
-        record_attempt = context.meter.tried_delivery if context.meter is not None else lambda _: None
+        record_attempt = context.meter.tried_delivery if context.meter is not None else None
         return [
             Deliverer(context.ledger, context.clock, self.webhooks, on_attempt=record_attempt),
             Scheduler(context.ledger, self.starter.prepare, self.cancellation, on_started=lambda _: self.ring()),

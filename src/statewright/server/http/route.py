@@ -98,7 +98,7 @@ def describe(
     errors: Sequence[int] = (),
     parameters: Sequence[Mapping[str, Any]] = (),
     body: Any = None,
-    special: Mapping[int, Mapping[str, Any]] | None = None,
+    special: Mapping[int | str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Return the arguments of a route decorator that describe the route in the OpenAPI document.
 

@@ -19,7 +19,8 @@ from statewright.service import access as keys
 from statewright.service.access import workspaces
 from statewright.service.access.workspaces import NewWorkspace as WorkspaceRequest
 
-router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
+workspaces_router = APIRouter(prefix="/api/v1/workspaces", route_class=StrictRoute, tags=["workspaces"])
+keys_router = APIRouter(prefix="/api/v1/api-keys", route_class=StrictRoute, tags=["api-keys"])
 costs_router = APIRouter(prefix="/api/v1/cost", route_class=StrictRoute, tags=["cost"])
 Slug = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9-]+$")]
 Many = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -55,11 +56,7 @@ class KeyBody(Body):
     expires_at: Instant | None = None
 
 
-@router.post(
-    "/workspaces",
-    tags=["workspaces"],
-    **describe("Make a workspace.", NEW_WORKSPACE, scope=ADMIN, status=201, errors=(409,)),
-)
+@workspaces_router.post("", **describe("Make a workspace.", NEW_WORKSPACE, scope=ADMIN, status=201, errors=(409,)))
 async def create_workspace(caller: CurrentCaller, body: WorkspaceBody) -> Response:
     """The answer has the first key to it, which is not shown again."""
     workspace = await workspaces.create_workspace(caller.ledger, WorkspaceRequest(**body.model_dump()), caller.now)
@@ -71,34 +68,27 @@ def _with_key(record: ApiKey, key: str) -> dict[str, Any]:
     return {**KEY.encode(record), "key": key}
 
 
-@router.get("/workspaces", tags=["workspaces"], **describe("Workspaces.", WORKSPACE, scope=ADMIN, page=True))
+@workspaces_router.get("", **describe("Workspaces.", WORKSPACE, scope=ADMIN, page=True))
 async def list_workspaces(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await workspaces.list_workspaces(caller.ledger, limit=paging.size, offset=paging.offset)
     return paging.answer(WORKSPACE, items, await workspaces.count_workspaces(caller.ledger))
 
 
-@router.get(
-    "/workspaces/current",
-    tags=["workspaces"],
-    **describe("The workspace of the key.", WORKSPACE, scope="runs:read", errors=(404,)),
-)
+@workspaces_router.get("/current", **describe("The workspace of the key.", WORKSPACE, scope="runs:read", errors=(404,)))
 async def read_workspace(caller: CurrentCaller) -> Response:
     return WORKSPACE.answer(await workspaces.get_workspace(caller.ledger, caller.workspace_id))
 
 
-@router.get(
-    "/workspaces/current/spending",
-    tags=["workspaces"],
+@workspaces_router.get(
+    "/current/spending",
     **describe("What the workspace of the key has spent today, and may.", SPENDING, scope="runs:read"),
 )
 async def read_spending(caller: CurrentCaller) -> Response:
     return SPENDING.answer(await caller.service.spending(caller.workspace_id))
 
 
-@router.patch(
-    "/workspaces/{id}",
-    tags=["workspaces"],
-    **describe("Change the limits of a workspace.", WORKSPACE, scope=ADMIN, errors=(404,)),
+@workspaces_router.patch(
+    "/{id}", **describe("Change the limits of a workspace.", WORKSPACE, scope=ADMIN, errors=(404,))
 )
 async def change_workspace(caller: CurrentCaller, workspace_id: PathId, body: WorkspaceChanges) -> Response:
     changes = body.model_dump(exclude_unset=True)
@@ -107,7 +97,7 @@ async def change_workspace(caller: CurrentCaller, workspace_id: PathId, body: Wo
     return WORKSPACE.answer(changed)
 
 
-@router.post("/api-keys", tags=["api-keys"], **describe("Make a key.", NEW_KEY, scope="keys:manage", status=201))
+@keys_router.post("", **describe("Make a key.", NEW_KEY, scope="keys:manage", status=201))
 async def create_key(caller: CurrentCaller, body: KeyBody) -> Response:
     """The answer has the key, which is not shown again. It can do nothing that the key which made it cannot."""
     for scope in body.scopes:
@@ -125,20 +115,14 @@ async def create_key(caller: CurrentCaller, body: KeyBody) -> Response:
     return answer(_with_key(record, key), status=201)
 
 
-@router.get(
-    "/api-keys",
-    tags=["api-keys"],
-    **describe("Keys, the newest first, without what they are.", KEY, scope="keys:manage", page=True),
-)
+@keys_router.get("", **describe("Keys, the newest first, without what they are.", KEY, scope="keys:manage", page=True))
 async def list_keys(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await keys.list_keys(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await keys.count_keys(caller.ledger, caller.workspace_id)
     return paging.answer(KEY, items, total)
 
 
-@router.delete(
-    "/api-keys/{id}", tags=["api-keys"], **describe("Revoke a key.", KEY, scope="keys:manage", errors=(404, 409))
-)
+@keys_router.delete("/{id}", **describe("Revoke a key.", KEY, scope="keys:manage", errors=(404, 409)))
 async def revoke_key(caller: CurrentCaller, key_id: PathId) -> Response:
     """Streams that are read with it end. The last key with the scope `admin` cannot be revoked."""
     revoked = await caller.context.keys.revoke(caller.workspace_id, key_id, caller.now)

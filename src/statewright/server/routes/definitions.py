@@ -10,13 +10,15 @@ from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import DEFINITION, DEFINITION_WITH_BODY, GRAPH, GRAPH_DESCRIPTION
 
-router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
+definitions_router = APIRouter(
+    prefix="/api/v1/workflow-definitions", route_class=StrictRoute, tags=["workflow-definitions"]
+)
+graphs_router = APIRouter(prefix="/api/v1/graphs", route_class=StrictRoute, tags=["graphs"])
 _EXISTS = "The very same is there already."
 
 
-@router.post(
-    "/workflow-definitions",
-    tags=["workflow-definitions"],
+@definitions_router.post(
+    "",
     **describe(
         "Store a version of a workflow.",
         DEFINITION_WITH_BODY,
@@ -33,33 +35,28 @@ async def add_definition(caller: CurrentCaller, body: JsonMap) -> Response:
     return DEFINITION_WITH_BODY.answer(added.definition, 201 if added.created else 200)
 
 
-@router.get(
-    "/workflow-definitions",
-    tags=["workflow-definitions"],
-    **describe("Definitions, the newest first.", DEFINITION, scope="definitions:read", page=True),
+@definitions_router.get(
+    "", **describe("Definitions, the newest first.", DEFINITION, scope="definitions:read", page=True)
 )
 async def list_definitions(caller: CurrentCaller, paging: PageQuery) -> Response:
     page = await caller.service.definitions(caller.workspace_id, page=paging.page, page_size=paging.size)
     return paging.answer(DEFINITION, page.items, page.total)
 
 
-@router.get(
-    "/workflow-definitions/{id}",
-    tags=["workflow-definitions"],
-    **describe("A definition.", DEFINITION_WITH_BODY, scope="definitions:read", errors=(404,)),
+@definitions_router.get(
+    "/{id}", **describe("A definition.", DEFINITION_WITH_BODY, scope="definitions:read", errors=(404,))
 )
 async def read_definition(caller: CurrentCaller, definition_id: PathId) -> Response:
     return DEFINITION_WITH_BODY.answer(await caller.service.definition(caller.workspace_id, definition_id))
 
 
-@router.get("/graphs", tags=["graphs"], **describe("What is served.", GRAPH, many=True, scope="definitions:read"))
+@graphs_router.get("", **describe("What is served.", GRAPH, many=True, scope="definitions:read"))
 async def list_graphs(caller: CurrentCaller) -> Response:
     return GRAPH.answer_all(await caller.service.graphs(caller.workspace_id))
 
 
-@router.get(
-    "/graphs/{id:path}",
-    tags=["graphs"],
+@graphs_router.get(
+    "/{id:path}",
     **describe("A graph: its drawing and its schemas.", GRAPH_DESCRIPTION, scope="definitions:read", errors=(404,)),
 )
 async def read_graph(caller: CurrentCaller, name: PathId) -> Response:

@@ -12,7 +12,9 @@ from statewright.server.http.parameters import IdempotencyKey, PageQuery, resolv
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
 
-router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
+waits_router = APIRouter(prefix="/api/v1/interrupts", route_class=StrictRoute, tags=["interrupts"])
+approvals_router = APIRouter(prefix="/api/v1/approval-requests", route_class=StrictRoute, tags=["approval-requests"])
+events_router = APIRouter(prefix="/api/v1/events", route_class=StrictRoute, tags=["events"])
 RunIdQuery = Annotated[str | None, Query(alias="runId", max_length=200, description="Only those of one run.")]
 Pending = Annotated[bool | None, Query(description="True: nobody has decided yet. False: the others.")]
 
@@ -43,18 +45,14 @@ class SendEventBody(Body):
     """The sender's id, which makes sending it idempotent."""
 
 
-@router.get("/interrupts", tags=["interrupts"], **describe("What runs wait for.", WAIT, scope="runs:read", page=True))
+@waits_router.get("", **describe("What runs wait for.", WAIT, scope="runs:read", page=True))
 async def list_waits(caller: CurrentCaller, paging: PageQuery, run_id: RunIdQuery = None) -> Response:
     """Questions are answered by `POST /workflow-runs/{id}/resume` with `answers` by these ids; timers take none."""
     waits = await caller.service.waits(caller.workspace_id, run_id=run_id, page=paging.page, page_size=paging.size)
     return paging.answer(WAIT, waits.items, waits.total)
 
 
-@router.get(
-    "/approval-requests",
-    tags=["approval-requests"],
-    **describe("Approvals, the newest first.", APPROVAL, scope="runs:read", page=True),
-)
+@approvals_router.get("", **describe("Approvals, the newest first.", APPROVAL, scope="runs:read", page=True))
 async def list_approvals(
     caller: CurrentCaller, paging: PageQuery, pending: Pending = None, run_id: RunIdQuery = None
 ) -> Response:
@@ -64,19 +62,13 @@ async def list_approvals(
     return paging.answer(APPROVAL, approvals.items, approvals.total)
 
 
-@router.get(
-    "/approval-requests/{id}",
-    tags=["approval-requests"],
-    **describe("An approval.", APPROVAL, scope="runs:read", errors=(404,)),
-)
+@approvals_router.get("/{id}", **describe("An approval.", APPROVAL, scope="runs:read", errors=(404,)))
 async def read_approval(caller: CurrentCaller, approval_id: PathId) -> Response:
     return APPROVAL.answer(await caller.service.approval(caller.workspace_id, approval_id))
 
 
-@router.post(
-    "/approval-requests/{id}/decide",
-    tags=["approval-requests"],
-    **describe("Decide, once and for all.", APPROVAL, scope="approvals:decide", errors=(404, 409)),
+@approvals_router.post(
+    "/{id}/decide", **describe("Decide, once and for all.", APPROVAL, scope="approvals:decide", errors=(404, 409))
 )
 async def decide(caller: CurrentCaller, approval_id: PathId, body: DecideBody) -> Response:
     """The run goes on. A second decision is refused."""
@@ -91,9 +83,7 @@ async def decide(caller: CurrentCaller, approval_id: PathId, body: DecideBody) -
     return APPROVAL.answer(approval)
 
 
-@router.post(
-    "/events", tags=["events"], **describe("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,))
-)
+@events_router.post("", **describe("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,)))
 async def send_event(caller: CurrentCaller, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
     """It wakes the runs that wait for it, and starts those whose triggers it fits."""
     key = resolve_key(idempotency_key, body.key, "key")

@@ -159,8 +159,7 @@ class CancelBody(Body):
 
 
 @router.post(
-    "",
-    **describe("Start a run.", STARTED_RUN, scope="runs:write", status=201, also={200: _EXISTS}, errors=(404, 409)),
+    "", **describe("Start a run.", STARTED_RUN, scope="runs:write", status=201, also={200: _EXISTS}, errors=(404, 409))
 )
 async def start_run(
     caller: CurrentCaller, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None

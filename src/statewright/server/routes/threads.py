@@ -59,8 +59,7 @@ async def read_diff(caller: CurrentCaller, thread_id: PathId, before: Checkpoint
 
 
 @router.post(
-    "/fork",
-    **describe("Begin a branch at a checkpoint.", THREAD, scope="threads:write", status=201, errors=(404, 409)),
+    "/fork", **describe("Begin a branch at a checkpoint.", THREAD, scope="threads:write", status=201, errors=(404, 409))
 )
 async def fork(caller: CurrentCaller, thread_id: PathId, body: ForkBody) -> Response:
     """If its runs ask for approvals, the scope `approvals:decide` is needed too."""

@@ -16,14 +16,6 @@ _ROUNDING: Final = 1e-9
 """Tolerance for rounding, so that a caller who waits exactly as long as the error said is not refused."""
 
 
-class _Bucket:
-    __slots__ = ("at", "tokens")
-
-    def __init__(self, tokens: float, at: datetime) -> None:
-        self.tokens = tokens
-        self.at = at
-
-
 class RateLimiter:
     """Limits requests by name. A bucket holds the tokens of one minute, and is refilled evenly.
 
@@ -32,35 +24,31 @@ class RateLimiter:
     """
 
     def __init__(self, most: int = MOST_BUCKETS) -> None:
-        self._buckets: LRUCache[Hashable, _Bucket] = LRUCache(most)
+        self._buckets: LRUCache[Hashable, tuple[float, datetime]] = LRUCache(most)
+        """The tokens of each name, and the time at which it had them."""
 
     def check(self, name: Hashable, per_minute: int | None, now: datetime) -> None:
         """Take a token, if requests are limited. Raises TooManyRequests if none is left."""
         if per_minute is None:
             return
-        bucket = self._bucket(name, per_minute, now)
-        if bucket.tokens < 1 - _ROUNDING:
-            seconds = (1 - bucket.tokens) * 60 / per_minute
+        tokens, at = self._refill(name, per_minute, now)
+        if tokens < 1 - _ROUNDING:
+            seconds = (1 - tokens) * 60 / per_minute
             raise TooManyRequests(
                 f"More than {per_minute} in a minute are not allowed. Try again in {seconds:.1f} seconds.",
                 retry_after=seconds,
             )
-        bucket.tokens = max(bucket.tokens - 1, 0.0)
+        self._buckets.put(name, (max(tokens - 1, 0.0), at))
 
     def remaining(self, name: Hashable, per_minute: int, now: datetime) -> int:
         """Return the number of tokens that a name has."""
-        return int(self._bucket(name, per_minute, now).tokens + _ROUNDING)
+        return int(self._refill(name, per_minute, now)[0] + _ROUNDING)
 
-    def _bucket(self, name: Hashable, per_minute: int, now: datetime) -> _Bucket:
-        """Return the bucket of a name, filled up to now."""
-        bucket = self._buckets.get(name)
-        if bucket is None:
-            bucket = _Bucket(per_minute, now)
-            self._buckets.put(name, bucket)
-        elapsed = max((now - bucket.at).total_seconds(), 0.0)
-        bucket.tokens = min(bucket.tokens + elapsed * per_minute / 60, float(per_minute))
-        bucket.at = max(now, bucket.at)
-        return bucket
+    def _refill(self, name: Hashable, per_minute: int, now: datetime) -> tuple[float, datetime]:
+        """Return the tokens of a name, filled up to now, and the time."""
+        tokens, at = self._buckets.get(name) or (float(per_minute), now)
+        elapsed = max((now - at).total_seconds(), 0.0)
+        return min(tokens + elapsed * per_minute / 60, float(per_minute)), max(now, at)
 
 
 # -- starts of runs

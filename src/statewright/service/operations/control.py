@@ -131,7 +131,9 @@ class ControlOperations(Operations):
             if run.settings.get("pause"):
                 return ()
             if run.claim is None:  # no worker has it: it is paused at once
-                return [_pause_change(run, now)]
+                values = {"status": RunStatus.PAUSED, "due_at": None}
+                event = NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})
+                return [Advance(run.id, now, values, [event], _unchanged(run))]
             return [Advance(run.id, now, {"settings": {**run.settings, "pause": True}}, (), _unchanged(run))]
 
         run = await self._change(workspace_id, run_id, pause_changes)
@@ -146,7 +148,8 @@ class ControlOperations(Operations):
         def resume_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.PAUSED:
                 raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_asked_for=True)
-            return [_resume_change(run, now)]
+            event = NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"})
+            return [Advance(run.id, now, _running_values(run, now), [event], _unchanged(run))]
 
         run = await self._change(workspace_id, run_id, resume_changes)
         self.context.ring()
@@ -262,11 +265,6 @@ def _cancel_changes(run: Run, reason: str | None, now: datetime) -> Sequence[Cha
     ]
 
 
-def _pause_change(run: Run, now: datetime) -> Advance:
-    values = {"status": RunStatus.PAUSED, "due_at": None}
-    return Advance(run.id, now, values, [NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})], _unchanged(run))
-
-
 def _find_blockers(run: Run) -> list[tuple[list[Condition], str]]:
     """Return conditions for the runs that prevent the retry of a failed one, each with its part of the error message.
 
@@ -281,11 +279,6 @@ def _find_blockers(run: Run) -> list[tuple[list[Condition], str]]:
         ([*begun, *at_the_same_time], advanced),
         (others_on_thread(run), "belongs to run {id} now, which is {status}. Wait for its end, or start a new run."),
     ]
-
-
-def _resume_change(run: Run, now: datetime) -> Advance:
-    event = NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"})
-    return Advance(run.id, now, _running_values(run, now), [event], _unchanged(run))
 
 
 def _retry_change(run: Run, now: datetime) -> Advance:

@@ -65,7 +65,7 @@ class Deliverer:
         settings: WebhookSettings = DEFAULT_SETTINGS,
         *,
         post: Post | None = None,
-        on_attempt: Callable[[str], object] = lambda _: None,
+        on_attempt: Callable[[str], object] | None = None,
         patience: float = 1.0,
     ) -> None:
         """Call `on_attempt` with the outcome of each attempt: `delivered` or `failed`.
@@ -153,7 +153,8 @@ class Deliverer:
     async def _send(self, delivery: Delivery, webhook: Webhook, claim: str) -> None:
         body = body_of(delivery)
         answer = await self._post(webhook.url, body, headers_of(delivery, webhook, body, self._clock.now()))
-        self._on_attempt("failed" if answer.error is not None else "delivered")
+        if self._on_attempt is not None:
+            self._on_attempt("failed" if answer.error is not None else "delivered")
         await self._record_outcome(delivery, claim, outcome_of(delivery, answer, self._clock.now(), self._settings))
 
     async def _record_outcome(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:

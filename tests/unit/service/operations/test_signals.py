@@ -223,7 +223,7 @@ async def test_answers_to_a_wait_that_has_just_ended_are_refused(
     context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
     taker = signals(context)
     calls = {
-        "signal": lambda: taker.send("default", run.id, "paid", {}, must_wait=True),
+        "signal": lambda: taker.signal("default", run.id, "paid", {}, must_wait=True),
         "answer": lambda: taker.answer("default", run.id, {wait.id: {}}),
     }
     with pytest.raises(InvalidTransition):
