@@ -115,12 +115,12 @@ SPENDING: Final = Representation(
 
 
 class Checks(BaseModel):
-    """The parts that were looked at."""
+    """The results of the checks."""
 
     database: access.CheckResult
-    """Whether it can be read."""
+    """`ok` if the database can be read."""
     writes: access.CheckResult
-    """Whether it took a write in the last seconds."""
+    """`ok` if the database has accepted a write in the last seconds."""
     queue: access.CheckResult
 
 
@@ -128,6 +128,6 @@ HEALTH: Final = Representation(access.Health, "Health", {"checks": Checks})
 
 
 class Readiness(BaseModel):
-    """Whether requests should be sent here."""
+    """The readiness of the server for requests."""
 
     status: Literal["ready", "starting", "stopping"]

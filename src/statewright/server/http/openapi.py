@@ -20,14 +20,19 @@ DEFINITION_BODY: Final[dict[str, Any]] = {
 _KEY: Final[list[dict[str, list[str]]]] = [{"apiKey": []}, {"bearer": []}]
 _SCHEMES: Final = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "A key of a workspace."},
-    "bearer": {"type": "http", "scheme": "bearer", "description": "The same key."},
-    "adminToken": {"type": "apiKey", "in": "header", "name": "x-admin-token", "description": "Of the operator."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "The same key, as a bearer token."},
+    "adminToken": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-admin-token",
+        "description": "The token of the operator.",
+    },
 }
 DESCRIPTION: Final = """Durable runs of workflows.
 
-Every answer is `{"success": true, "data": ...}` or `{"success": false, "error": {"code", "message", "details"}}`; lists
-have `meta` with `page`, `pageSize`, `total` and `totalPages`. `/v1` is the same as `/api/v1`. Instants are in UTC.
-What belongs to another workspace is answered with 404, as if it were not there.
+Every response is `{"success": true, "data": ...}` or `{"success": false, "error": {"code", "message", "details"}}`;
+lists have `meta` with `page`, `pageSize`, `total` and `totalPages`. `/v1` is an alias of `/api/v1`. Times are in UTC.
+Resources of other workspaces are answered with 404, as if they did not exist.
 
 Scopes of keys: """ + ", ".join(f"`{scope}`" for scope in SCOPES)
 

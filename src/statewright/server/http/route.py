@@ -23,14 +23,13 @@ from statewright.server.http.representation import Representation
 
 T = TypeVar("T")
 _REASONS: Final[Mapping[int, str]] = {
-    400: "The request is not valid: the answer names every problem and its place.",
+    400: "The request is not valid; the error lists every problem with its path.",
     401: "No credentials, or an unknown, revoked or expired key.",
-    403: "The key does not have the scope that this needs.",
+    403: "The key lacks the required scope.",
     404: "Not found in this workspace.",
-    409: "The request conflicts with current state: the answer describes it.",
+    409: "The request conflicts with current state, which the error describes.",
     413: "The body is too large.",
-    429: "Too many requests in a while, or all that may be spent on a day is spent: `retry-after` says when to come "
-    "again.",
+    429: "A rate limit or a daily spending limit is reached; `retry-after` says when to retry.",
     503: "The request cannot be served now; `retry-after` says when to retry.",
 }
 _OPEN: Final = "open"
@@ -41,14 +40,14 @@ _OPEN: Final = "open"
 
 
 class Answer(BaseModel, Generic[T]):
-    """The envelope of what was asked for."""
+    """The envelope of a successful response."""
 
     success: Literal[True]
     data: T
 
 
 class Meta(BaseModel):
-    """Which part of a list it is."""
+    """The position of a page in its list."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=camel)
 
@@ -67,12 +66,12 @@ class Answers(BaseModel, Generic[T]):
 
 
 class RefusalError(BaseModel):
-    """Why there is no answer."""
+    """The reason for which a request has failed."""
 
     code: str = Field(examples=["VALIDATION_ERROR"])
-    """What programs tell errors by."""
+    """Identifies the kind of error, for programs."""
     message: str
-    """What happened, where, what was found, and what to do."""
+    """States the problem, its place, the value that was found, and what to do."""
     details: Any
 
 

@@ -39,7 +39,7 @@ class WorkspaceBody(Body):
 
 
 class WorkspaceChanges(Body):
-    """What of a workspace is to change; null takes a limit away."""
+    """Changes of a workspace; null removes a limit."""
 
     name: Annotated[str, Field(max_length=200)] = ""
     max_running: Many | None = None
@@ -48,7 +48,7 @@ class WorkspaceChanges(Body):
 
 
 class KeyBody(Body):
-    """A key to be made."""
+    """A key to create."""
 
     name: Name
     scopes: list[str] = Field(default_factory=lambda: ["admin"], min_length=1, max_length=20)
@@ -56,9 +56,9 @@ class KeyBody(Body):
     expires_at: Instant | None = None
 
 
-@workspaces_router.post("", **describe("Make a workspace.", NEW_WORKSPACE, scope=ADMIN, status=201, errors=(409,)))
+@workspaces_router.post("", **describe("Create a workspace.", NEW_WORKSPACE, scope=ADMIN, status=201, errors=(409,)))
 async def create_workspace(caller: CurrentCaller, body: WorkspaceBody) -> Response:
-    """The answer has the first key to it, which is not shown again."""
+    """The response contains the first key of the workspace, which is not shown again."""
     workspace = await workspaces.create_workspace(caller.ledger, WorkspaceRequest(**body.model_dump()), caller.now)
     record, key = await keys.create_key(caller.ledger, workspace.id, "first", [keys.ADMIN], now=caller.now)
     return answer({**WORKSPACE.encode(workspace), "apiKey": _with_key(record, key)}, status=201)
@@ -68,20 +68,22 @@ def _with_key(record: ApiKey, key: str) -> dict[str, Any]:
     return {**KEY.encode(record), "key": key}
 
 
-@workspaces_router.get("", **describe("Workspaces.", WORKSPACE, scope=ADMIN, page=True))
+@workspaces_router.get("", **describe("List the workspaces.", WORKSPACE, scope=ADMIN, page=True))
 async def list_workspaces(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await workspaces.list_workspaces(caller.ledger, limit=paging.size, offset=paging.offset)
     return paging.answer(WORKSPACE, items, await workspaces.count_workspaces(caller.ledger))
 
 
-@workspaces_router.get("/current", **describe("The workspace of the key.", WORKSPACE, scope="runs:read", errors=(404,)))
+@workspaces_router.get(
+    "/current", **describe("Get the workspace of the key.", WORKSPACE, scope="runs:read", errors=(404,))
+)
 async def read_workspace(caller: CurrentCaller) -> Response:
     return WORKSPACE.answer(await workspaces.get_workspace(caller.ledger, caller.workspace_id))
 
 
 @workspaces_router.get(
     "/current/spending",
-    **describe("What the workspace of the key has spent today, and may.", SPENDING, scope="runs:read"),
+    **describe("Get the spending of the workspace today, and its limits.", SPENDING, scope="runs:read"),
 )
 async def read_spending(caller: CurrentCaller) -> Response:
     return SPENDING.answer(await caller.service.spending(caller.workspace_id))
@@ -97,9 +99,9 @@ async def change_workspace(caller: CurrentCaller, workspace_id: PathId, body: Wo
     return WORKSPACE.answer(changed)
 
 
-@keys_router.post("", **describe("Make a key.", NEW_KEY, scope="keys:manage", status=201))
+@keys_router.post("", **describe("Create a key.", NEW_KEY, scope="keys:manage", status=201))
 async def create_key(caller: CurrentCaller, body: KeyBody) -> Response:
-    """The answer has the key, which is not shown again. It can do nothing that the key which made it cannot."""
+    """The response contains the key, which is not shown again. It can only have scopes of the key that creates it."""
     for scope in body.scopes:
         if caller.key is not None and scope in keys.SCOPES:
             keys.check_scope(caller.key, scope)
@@ -115,7 +117,9 @@ async def create_key(caller: CurrentCaller, body: KeyBody) -> Response:
     return answer(_with_key(record, key), status=201)
 
 
-@keys_router.get("", **describe("Keys, the newest first, without what they are.", KEY, scope="keys:manage", page=True))
+@keys_router.get(
+    "", **describe("List the keys, the newest first, without their secrets.", KEY, scope="keys:manage", page=True)
+)
 async def list_keys(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await keys.list_keys(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await keys.count_keys(caller.ledger, caller.workspace_id)
@@ -124,14 +128,14 @@ async def list_keys(caller: CurrentCaller, paging: PageQuery) -> Response:
 
 @keys_router.delete("/{id}", **describe("Revoke a key.", KEY, scope="keys:manage", errors=(404, 409)))
 async def revoke_key(caller: CurrentCaller, key_id: PathId) -> Response:
-    """Streams that are read with it end. The last key with the scope `admin` cannot be revoked."""
+    """Ends the streams that use it. The last key with the scope `admin` cannot be revoked."""
     revoked = await caller.context.keys.revoke(caller.workspace_id, key_id, caller.now)
     caller.context.streams.end_for_key(key_id)
     return KEY.answer(revoked)
 
 
-@costs_router.get("/summary", **describe("What calls of models have cost.", COST_SUMMARY, scope="runs:read"))
+@costs_router.get("/summary", **describe("Sum up the cost of model calls.", COST_SUMMARY, scope="runs:read"))
 async def read_summary(caller: CurrentCaller, begin: Begin = None, end: End = None) -> Response:
     if begin is not None and end is not None and begin >= end:
-        raise InvalidRequest("'from' is not before 'to'. Give a span of time.")
+        raise InvalidRequest("'from' is not before 'to'. Give an earlier 'from'.")
     return COST_SUMMARY.answer(await caller.service.cost_summary(caller.workspace_id, begin, end))

@@ -14,7 +14,7 @@ definitions_router = APIRouter(
     prefix="/api/v1/workflow-definitions", route_class=StrictRoute, tags=["workflow-definitions"]
 )
 graphs_router = APIRouter(prefix="/api/v1/graphs", route_class=StrictRoute, tags=["graphs"])
-_EXISTS = "The very same is there already."
+_EXISTS = "The same version is stored already."
 
 
 @definitions_router.post(
@@ -30,13 +30,13 @@ _EXISTS = "The very same is there already."
     ),
 )
 async def add_definition(caller: CurrentCaller, body: JsonMap) -> Response:
-    """A version never changes; a change is another version. Everything that is wrong with it is told at once."""
+    """A version never changes: store a changed workflow as another version. The error lists all problems together."""
     added = await caller.service.add_definition(caller.workspace_id, body)
     return DEFINITION_WITH_BODY.answer(added.definition, 201 if added.created else 200)
 
 
 @definitions_router.get(
-    "", **describe("Definitions, the newest first.", DEFINITION, scope="definitions:read", page=True)
+    "", **describe("List definitions, the newest first.", DEFINITION, scope="definitions:read", page=True)
 )
 async def list_definitions(caller: CurrentCaller, paging: PageQuery) -> Response:
     page = await caller.service.definitions(caller.workspace_id, page=paging.page, page_size=paging.size)
@@ -44,20 +44,22 @@ async def list_definitions(caller: CurrentCaller, paging: PageQuery) -> Response
 
 
 @definitions_router.get(
-    "/{id}", **describe("A definition.", DEFINITION_WITH_BODY, scope="definitions:read", errors=(404,))
+    "/{id}", **describe("Get a definition.", DEFINITION_WITH_BODY, scope="definitions:read", errors=(404,))
 )
 async def read_definition(caller: CurrentCaller, definition_id: PathId) -> Response:
     return DEFINITION_WITH_BODY.answer(await caller.service.definition(caller.workspace_id, definition_id))
 
 
-@graphs_router.get("", **describe("What is served.", GRAPH, many=True, scope="definitions:read"))
+@graphs_router.get("", **describe("List the graphs that can be run.", GRAPH, many=True, scope="definitions:read"))
 async def list_graphs(caller: CurrentCaller) -> Response:
     return GRAPH.answer_all(await caller.service.graphs(caller.workspace_id))
 
 
 @graphs_router.get(
     "/{id:path}",
-    **describe("A graph: its drawing and its schemas.", GRAPH_DESCRIPTION, scope="definitions:read", errors=(404,)),
+    **describe(
+        "Get the drawing and the schemas of a graph.", GRAPH_DESCRIPTION, scope="definitions:read", errors=(404,)
+    ),
 )
 async def read_graph(caller: CurrentCaller, name: PathId) -> Response:
     return GRAPH_DESCRIPTION.answer(await caller.service.graph(caller.workspace_id, name))

@@ -28,9 +28,11 @@ from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_R
 from statewright.service import RunFilter, Started, StartRun
 
 router = APIRouter(prefix="/api/v1/workflow-runs", route_class=StrictRoute, tags=["workflow-runs"])
-Wait = Annotated[float | None, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run to come to rest.")]
+Wait = Annotated[
+    float | None, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait until the run ends, waits or is paused.")
+]
 Sort = Literal["createdAt", "-createdAt", "updatedAt", "-updatedAt", "startedAt", "-startedAt", "status", "-status"]
-_EXISTS = "It exists: a request with the same idempotency key made it."
+_EXISTS = "The run exists: it was started with the same idempotency key."
 LONGEST_TIMEOUT: Final = 10 * 366 * 86_400
 """The largest `timeout` of a run, in seconds: ten years."""
 ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
@@ -41,7 +43,7 @@ ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x
 
 
 class RunSettings(Body):
-    """What the calls of the run are given."""
+    """Settings of the run."""
 
     recursion_limit: int | None = Field(default=None, ge=1, le=1_000_000)
     max_concurrency: int | None = Field(default=None, ge=1, le=10_000)
@@ -50,23 +52,23 @@ class RunSettings(Body):
 
 
 class StartRunBody(Body):
-    """A run to be started: of a stored definition, or of a graph that is served."""
+    """A run to start: of a stored definition, or of a served graph."""
 
     definition_id: Name | None = None
     graph: Name | None = None
     """The name under which a graph is served; its newest version is used."""
     input: Any = None
-    """Kept as it is, and never changed. Nothing is the same as an empty map."""
+    """Stored unchanged. Null is the same as an empty object."""
     thread_id: ThreadName | None = None
-    """The thread to advance; one of its own if none is given."""
+    """The thread to advance; a new one by default."""
     idempotency_key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    """Sent again with the same key, the request gives the run that it gave before, and status 200."""
+    """A second request with the same key returns the existing run, with status 200."""
     on_busy: OnBusy = "reject"
-    """What happens if another run has the thread."""
+    """The behaviour if another run uses the thread."""
     after: Instant | None = None
     """The run does not begin before this instant."""
     timeout: float | None = Field(default=None, gt=0, le=LONGEST_TIMEOUT)
-    """Seconds after which the run has failed."""
+    """Seconds after which the run fails."""
     tags: list[Tag] = Field(default_factory=list[str], max_length=50)
     metadata: JsonMap = Field(default_factory=dict, max_length=50)
     concurrency_key: Name | None = None
@@ -89,7 +91,7 @@ class StartRunBody(Body):
 
 
 class FilterBody(Body):
-    """Which runs are meant: those that fit everything that is given. At least one thing must be."""
+    """A filter of runs; all conditions must match, and at least one is required."""
 
     status: list[StatusName] = Field(default_factory=list[StatusName], max_length=7)
     graph: Name | None = None
@@ -122,15 +124,15 @@ class FilterBody(Body):
 
 
 class ResumeBody(Body):
-    """How a run goes on: a signal that it waits for, answers to its questions, or nothing if it is paused."""
+    """Input for a run that waits: a signal, or answers to its questions; none for a paused run."""
 
     signal_type: Name | None = None
     payload: JsonMap | None = None
     """Becomes part of the state; names that begin with two underscores are refused."""
     answers: JsonMap | None = Field(default=None, min_length=1)
-    """By the ids of `GET /interrupts`."""
+    """Answers by the ids of `GET /interrupts`."""
     signal_id: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    """The sender's id for the signal: sent twice it counts once."""
+    """The sender's id of the signal; a second signal with the same id is ignored."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> ResumeBody:
@@ -142,7 +144,7 @@ class ResumeBody(Body):
 
 
 class SignalBody(Body):
-    """A signal for a run, which is kept until a step waits for it."""
+    """A signal for a run, stored until a step waits for it."""
 
     signal_type: Name
     payload: JsonMap = Field(default_factory=dict)
@@ -150,7 +152,7 @@ class SignalBody(Body):
 
 
 class CancelBody(Body):
-    """Why a run is cancelled."""
+    """The reason of a cancellation."""
 
     reason: Annotated[str, Field(max_length=1000)] | None = None
 
@@ -164,8 +166,8 @@ class CancelBody(Body):
 async def start_run(
     caller: CurrentCaller, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Starts a run of a stored definition or of a graph that is served. With `wait`, the answer comes when the run has
-    ended, waits for something from outside, or is paused; and after so many seconds in any case."""
+    """Starts a run of a stored definition or of a served graph. With `wait`, the response is sent once the run has
+    ended, waits for input, or is paused, and after so many seconds at the latest."""
     start = replace(
         body.request(), idempotency_key=resolve_key(idempotency_key, body.idempotency_key, "idempotencyKey")
     )
@@ -190,36 +192,36 @@ async def _start_and_wait(caller: Caller, start: StartRun, seconds: float) -> St
     return Started(await service.run(workspace, str(start.run_id)), created=True)
 
 
-@router.get("", **describe("Runs, the newest first.", RUN, scope="runs:read", page=True, parameters=METADATA))
+@router.get("", **describe("List runs, the newest first.", RUN, scope="runs:read", page=True, parameters=METADATA))
 async def list_runs(
     caller: CurrentCaller,
     conditions: RunQuery,
     page: PageNumber = 1,
     page_size: PageSize = 20,
     sort: Annotated[
-        Sort, Query(description="By what they are sorted; a minus means the largest first.")
+        Sort, Query(description="The column to sort by; a minus sorts in descending order.")
     ] = "-createdAt",
 ) -> Response:
-    """Runs that fit every filter. `metadata.<name>=<value>` finds runs by an entry of their metadata."""
+    """Returns the runs that match all filters; `metadata.<name>=<value>` matches an entry of their metadata."""
     order = Order(to_snake(sort.lstrip("-")), sort.startswith("-"))
     runs = await caller.service.runs(caller.workspace_id, conditions, page=page, page_size=page_size, order=order)
     return Paging(page, page_size).answer(RUN, runs.items, runs.total)
 
 
-@router.post("/cancel", **describe("Cancel all runs that fit a filter.", RUN_IDS, scope="runs:write"))
+@router.post("/cancel", **describe("Cancel all runs that match a filter.", RUN_IDS, scope="runs:write"))
 async def cancel_runs(caller: CurrentCaller, body: FilterBody) -> Response:
     return answer({"runIds": await caller.service.cancel_all(caller.workspace_id, body.filter())})
 
 
-@router.post("/retry", **describe("Try all failed runs again that fit a filter.", RUN_IDS, scope="runs:write"))
+@router.post("/retry", **describe("Retry all failed runs that match a filter.", RUN_IDS, scope="runs:write"))
 async def retry_runs(caller: CurrentCaller, body: FilterBody) -> Response:
     return answer({"runIds": await caller.service.retry_all(caller.workspace_id, body.filter())})
 
 
-@router.get("/{id}", **describe("A run with its steps.", RUN_WITH_STEPS, scope="runs:read", errors=(404,)))
+@router.get("/{id}", **describe("Get a run with its steps.", RUN_WITH_STEPS, scope="runs:read", errors=(404,)))
 async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> Response:
-    """With `wait`, the answer comes when the run has ended, waits for something from outside, or is paused; and after
-    so many seconds in any case."""
+    """With `wait`, the response is sent once the run has ended, waits for input, or is paused, and after so many
+    seconds at the latest."""
     service, workspace = caller.service, caller.workspace_id
     run = await caller.context.closing.race(service.wait(workspace, run_id, wait)) if wait else None
     run = run or await service.run(workspace, run_id)
@@ -230,12 +232,12 @@ async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> 
 _CHANGES: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
 
 
-@router.post("/{id}/resume", **describe("Let a run go on.", RUN, **_CHANGES))
+@router.post("/{id}/resume", **describe("Resume a run.", RUN, **_CHANGES))
 async def resume_run(
     caller: CurrentCaller, run_id: PathId, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """With a signal that the run waits for, with answers to its questions, or without a body if it is paused. To answer
-    an approval, the key needs the scope `approvals:decide` too."""
+    """Send a signal that the run waits for, answers to its questions, or no body if it is paused. To answer an
+    approval, the key also needs the scope `approvals:decide`."""
     service, workspace = caller.service, caller.workspace_id
     if body is not None and body.answers is not None:
         run = await service.answer(workspace, run_id, body.answers, key=caller.key)
@@ -252,7 +254,7 @@ async def resume_run(
 async def signal_run(
     caller: CurrentCaller, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """The signal may come before the run waits for it: it is kept until then."""
+    """The signal may arrive before the run waits for it: it is stored until then."""
     key = resolve_key(idempotency_key, body.signal_id, "signalId")
     run = await caller.service.signal(caller.workspace_id, run_id, body.signal_type, body.payload, key=key)
     return RUN.answer(run)
@@ -260,16 +262,16 @@ async def signal_run(
 
 @router.post("/{id}/cancel", **describe("Cancel a run.", RUN, **_CHANGES))
 async def cancel_run(caller: CurrentCaller, run_id: PathId, body: CancelBody | None = None) -> Response:
-    """A run that has ended stays as it is."""
+    """A run that has ended is not changed."""
     reason = body.reason if body is not None else None
     return RUN.answer(await caller.service.cancel(caller.workspace_id, run_id, reason))
 
 
-@router.post("/{id}/pause", **describe("Pause a run after its present step.", RUN, **_CHANGES))
+@router.post("/{id}/pause", **describe("Pause a run after its current step.", RUN, **_CHANGES))
 async def pause_run(caller: CurrentCaller, run_id: PathId) -> Response:
     return RUN.answer(await caller.service.pause(caller.workspace_id, run_id))
 
 
-@router.post("/{id}/retry", **describe("Try a failed run again, from the step that failed.", RUN, **_CHANGES))
+@router.post("/{id}/retry", **describe("Retry a failed run from the step that failed.", RUN, **_CHANGES))
 async def retry_run(caller: CurrentCaller, run_id: PathId) -> Response:
     return RUN.answer(await caller.service.retry(caller.workspace_id, run_id))

@@ -26,7 +26,7 @@ Zone = Annotated[str, Field(min_length=1, max_length=100, examples=["Europe/Berl
 
 
 class ScheduleBody(Body):
-    """A schedule to be made."""
+    """A schedule to create."""
 
     name: Name
     graph: Name | None = None
@@ -59,7 +59,7 @@ class ScheduleChanges(Body):
 
 
 class TriggerBody(Body):
-    """A trigger to be made."""
+    """A trigger to create."""
 
     event: Name
     graph: Name | None = None
@@ -82,7 +82,7 @@ class TriggerChanges(Body):
 # -- schedules
 
 
-@schedules_router.post("", **describe("Make a schedule.", SCHEDULE, scope=_SCOPE, status=201, errors=(404, 409)))
+@schedules_router.post("", **describe("Create a schedule.", SCHEDULE, scope=_SCOPE, status=201, errors=(404, 409)))
 async def add_schedule(caller: CurrentCaller, body: ScheduleBody) -> Response:
     schedule = await schedules.add_schedule(
         caller.ledger, caller.workspace_id, NewSchedule(**body.model_dump()), caller.now
@@ -91,14 +91,14 @@ async def add_schedule(caller: CurrentCaller, body: ScheduleBody) -> Response:
     return SCHEDULE.answer(schedule, 201)
 
 
-@schedules_router.get("", **describe("Schedules, by their names.", SCHEDULE, scope=_SCOPE, page=True))
+@schedules_router.get("", **describe("List schedules, sorted by name.", SCHEDULE, scope=_SCOPE, page=True))
 async def list_schedules(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await schedules.list_schedules(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await schedules.count_schedules(caller.ledger, caller.workspace_id)
     return paging.answer(SCHEDULE, items, total)
 
 
-@schedules_router.get("/{id}", **describe("A schedule.", SCHEDULE, scope=_SCOPE, errors=(404,)))
+@schedules_router.get("/{id}", **describe("Get a schedule.", SCHEDULE, scope=_SCOPE, errors=(404,)))
 async def read_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     return SCHEDULE.answer(await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id))
 
@@ -116,16 +116,14 @@ def _is_change(name: str, value: object) -> bool:
     return value is not None or name == "input"
 
 
-@schedules_router.post(
-    "/{id}/pause", **describe("Start nothing until it is resumed.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
-)
+@schedules_router.post("/{id}/pause", **describe("Pause a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
 async def pause_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     paused = await schedules.pause_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
     return SCHEDULE.answer(paused)
 
 
 @schedules_router.post(
-    "/{id}/resume", **describe("Go on with the next time after now.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
+    "/{id}/resume", **describe("Resume a schedule, from its next time on.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
 )
 async def resume_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     resumed = await schedules.resume_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
@@ -134,7 +132,7 @@ async def resume_schedule(caller: CurrentCaller, schedule_id: PathId) -> Respons
 
 
 @schedules_router.get(
-    "/{id}/preview", **describe("When it starts its next runs.", PREVIEW, scope=_SCOPE, errors=(404,))
+    "/{id}/preview", **describe("Preview the next times of a schedule.", PREVIEW, scope=_SCOPE, errors=(404,))
 )
 async def preview_schedule(
     caller: CurrentCaller, schedule_id: PathId, count: Annotated[int, Query(ge=1, le=100)] = 10
@@ -152,20 +150,20 @@ async def remove_schedule(caller: CurrentCaller, schedule_id: PathId) -> Respons
 # -- triggers
 
 
-@triggers_router.post("", **describe("Make a trigger.", TRIGGER, scope=_SCOPE, status=201, errors=(404,)))
+@triggers_router.post("", **describe("Create a trigger.", TRIGGER, scope=_SCOPE, status=201, errors=(404,)))
 async def add_trigger(caller: CurrentCaller, body: TriggerBody) -> Response:
     new = NewTrigger(**body.model_dump())
     return TRIGGER.answer(await triggers.add_trigger(caller.ledger, caller.workspace_id, new, caller.now), 201)
 
 
-@triggers_router.get("", **describe("Triggers, the oldest first.", TRIGGER, scope=_SCOPE, page=True))
+@triggers_router.get("", **describe("List triggers, the oldest first.", TRIGGER, scope=_SCOPE, page=True))
 async def list_triggers(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await triggers.list_triggers(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await triggers.count_triggers(caller.ledger, caller.workspace_id)
     return paging.answer(TRIGGER, items, total)
 
 
-@triggers_router.get("/{id}", **describe("A trigger.", TRIGGER, scope=_SCOPE, errors=(404,)))
+@triggers_router.get("/{id}", **describe("Get a trigger.", TRIGGER, scope=_SCOPE, errors=(404,)))
 async def read_trigger(caller: CurrentCaller, trigger_id: PathId) -> Response:
     return TRIGGER.answer(await triggers.get_trigger(caller.ledger, caller.workspace_id, trigger_id))
 
