@@ -18,7 +18,7 @@ from statewright.async_futures import aresolve
 from statewright.checkpoint import InMemorySaver, WorkspaceCheckpointer
 from statewright.clock import Clock, SystemClock
 from statewright.errors import DuplicateRecord, InvalidConfig
-from statewright.runs import InMemoryLedger, Insert, Json, Ledger, ReceivedEvent, Run
+from statewright.runs import InMemoryLedger, Insert, Ledger, Run
 from statewright.runtime import Instrument
 from statewright.service.access.spending import Limits
 from statewright.service.background.background_tasks import Background, BackgroundTask
@@ -27,24 +27,20 @@ from statewright.service.background.loop_thread import LoopThread
 from statewright.service.background.retention import Retention
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.catalog.definitions import DefinitionOperations
-from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import LogSource, Meter, ServiceContext, ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
 from statewright.service.engine.worker import RunWorker
 from statewright.service.following.hub import Hub
-from statewright.service.operations.control import ControlOperations
-from statewright.service.operations.events import Events
-from statewright.service.operations.launch import Launcher
+from statewright.service.operations.events import EventOperations
 from statewright.service.operations.reads import ReadOperations
 from statewright.service.operations.signals import SignalOperations
-from statewright.service.operations.starting import Started, Starter
 from statewright.service.operations.threads import Threads
 from statewright.service.schedules import Scheduler
 from statewright.service.webhooks import Deliverer, WebhookSettings
 from statewright.store import Store
 
 
-class Service(ReadOperations, ControlOperations, SignalOperations, DefinitionOperations):
+class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOperations):
     """Advances runs durably, and serves requests about them.
 
     `start_working` begins to advance runs, `stop` ends gracefully; `async with` does both.
@@ -94,17 +90,12 @@ class Service(ReadOperations, ControlOperations, SignalOperations, DefinitionOpe
             meter=meter,
         )
         super().__init__(context)
-        self.starter = Starter(context)
-        self._launcher = Launcher(context, self.starter, self.cancellation, worker=lambda: self.worker, ring=self.ring)
-        self._events = Events(context, self.starter)
         self.threads = Threads(context)
         self.webhooks = webhooks or WebhookSettings()
         """The allowed addresses of webhooks, and how messages are delivered."""
         self._background = Background(self._background_tasks(), context.clock)
         self._thread = LoopThread("statewright-service")
         self._work: Future[None] | None = None
-        self.worker: RunWorker | None = None
-        """The worker of this process; None unless the service is working."""
 
     def _background_tasks(self) -> list[BackgroundTask]:
         context = self.context
@@ -174,21 +165,3 @@ class Service(ReadOperations, ControlOperations, SignalOperations, DefinitionOpe
     async def check(self) -> None:
         """Raise StorageError if the ledger cannot be read."""
         await aresolve(self.context.ledger.find(Run, limit=1))
-
-    # -- starting runs
-
-    async def start(self, workspace_id: str, request: StartRun) -> Started:
-        """Start a run, or return the one that was started with the same idempotency key.
-
-        Raises InvalidRequest, NotFound for an unknown graph or definition, RequestConflict for a busy thread,
-        PayloadTooLarge, SpendingLimitReached.
-        """
-        return await self._launcher.start(workspace_id, request)
-
-    async def start_and_wait(self, workspace_id: str, request: StartRun, seconds: float) -> Started:
-        """Start a run, and wait until it has ended, waits or is paused, for so many seconds at most."""
-        return await self._launcher.start_and_wait(workspace_id, request, seconds)
-
-    async def send_event(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
-        """Receive an event: start the runs of its triggers, and wake the runs that wait for it."""
-        return await self._events.send(workspace_id, name, payload, key=key)

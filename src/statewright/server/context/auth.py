@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from statewright.errors import Forbidden, TooManyRequests, Unauthorized
+from statewright.errors import Forbidden, Unauthorized
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger
 from statewright.server.context.server_context import ServerContext, server_context_of
 from statewright.service.access import METRICS, check_scope
@@ -103,17 +103,13 @@ def _has_admin_token(request: Request, context: ServerContext) -> bool:
 
 def _count_request(request: Request, context: ServerContext, key: ApiKey) -> None:
     """Count a request against the rate limit of its key, and set the rate-limit headers of the response."""
-    limit = key.requests_per_minute
+    limit, remaining = key.requests_per_minute, 0
     if limit is None:
         return
+    now = context.service.clock.now()
     try:
-        context.rates.check(f"key:{key.id}", limit, context.service.clock.now())
-    except TooManyRequests:
-        request.scope["rate_headers"] = _rate_headers(limit, 0)
-        raise
-    remaining = context.rates.remaining(f"key:{key.id}", limit, context.service.clock.now())
-    request.scope["rate_headers"] = _rate_headers(limit, remaining)
-
-
-def _rate_headers(limit: int, remaining: int) -> list[tuple[str, str]]:
-    return [("x-ratelimit-limit", str(limit)), ("x-ratelimit-remaining", str(remaining))]
+        context.rates.check(f"key:{key.id}", limit, now)
+        remaining = context.rates.remaining(f"key:{key.id}", limit, now)
+    finally:
+        headers = [("x-ratelimit-limit", str(limit)), ("x-ratelimit-remaining", str(remaining))]
+        request.scope["rate_headers"] = headers

@@ -105,15 +105,12 @@ async def read_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
 
 @schedules_router.patch("/{id}", **describe("Change a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
 async def change_schedule(caller: CurrentCaller, schedule_id: PathId, body: ScheduleChanges) -> Response:
-    changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if _is_change(name, value)}
+    fields = body.model_dump(exclude_unset=True)
+    # Null is a value of the input, and means no change elsewhere.
+    changes = {name: value for name, value in fields.items() if value is not None or name == "input"}
     changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, schedule_id, changes, caller.now)
     caller.service.ring()
     return SCHEDULE.answer(changed)
-
-
-def _is_change(name: str, value: object) -> bool:
-    """Return True if the field is to change: null is a value of the input, and means no change elsewhere."""
-    return value is not None or name == "input"
 
 
 @schedules_router.post("/{id}/pause", **describe("Pause a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from statewright.async_futures import aresolve
@@ -126,6 +127,11 @@ async def load_if_claimed(ledger: Ledger, run: Run) -> Run | None:
     """Return the current record of a run if its claim is unchanged; None if the run is gone or has another claim."""
     current = await aresolve(ledger.get(Run, run.id))
     return current if current is not None and current.claim == run.claim else None
+
+
+def released(due_at: datetime | None) -> dict[str, Any]:
+    """Return the columns of a run that its worker releases. It can be claimed again once it is due, if ever."""
+    return {"claim": None, "worker_id": None, "due_at": due_at}
 
 
 def guard_claim(run: Run) -> Change:

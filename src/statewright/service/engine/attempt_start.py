@@ -12,7 +12,7 @@ the lease of the thread, because its process has not noticed the cancellation, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, cast
@@ -24,7 +24,7 @@ from statewright.graph import Command
 from statewright.runs import Advance, Condition, Order, Run, RunStatus, Signal, StepRun, Update, Wait, where
 from statewright.runtime import CompiledGraph
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.service.context.records import UNFINISHED_STEPS, guard_claim, load_if_claimed
+from statewright.service.context.records import UNFINISHED_STEPS, guard_claim, load_if_claimed, released
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress
 from statewright.service.engine.waits import (
@@ -121,17 +121,19 @@ class AttemptPreparation:
         """Record that all signals were refused, and release the run, which keeps waiting."""
         run, now = self._run, self._context.now()
         guard = [Condition("claim", "=", run.claim)]
-        advance = Advance(run.id, now, _released(due), refusal_events(arrivals), guard)
+        advance = Advance(run.id, now, {**released(due), "error": None}, refusal_events(arrivals), guard)
         changes = [advance, *taken_changes(arrivals), *due_if_signalled(run.id, now)]
         await self._context.write(changes)
 
     async def _release_waiting(self, due: datetime | None) -> None:
         """Release the run, which keeps waiting."""
-        guard = [Condition("claim", "=", self._run.claim), Condition("version", "=", self._run.version)]
+        run = self._run
+        guard = [Condition("claim", "=", run.claim), Condition("version", "=", run.version)]
         try:
-            await aresolve(self._ledger.write([Update(Run, self._run.id, _released(due), guard)]))
+            await aresolve(self._ledger.write([Update(Run, run.id, {**released(due), "error": None}, guard)]))
         except RecordConflict:  # a signal has arrived since the inbox was read: the run is due at once
-            await aresolve(self._ledger.write([Update(Run, self._run.id, _released(self._context.now()), guard[:1])]))
+            at_once = {**released(self._context.now()), "error": None}
+            await aresolve(self._ledger.write([Update(Run, run.id, at_once, guard[:1])]))
 
     # -- the thread
 
@@ -173,7 +175,3 @@ class AttemptPreparation:
             return await load_if_claimed(self._ledger, self._run) is not None
         run = await aresolve(self._ledger.get(Run, holder))
         return run is not None and run.claim is None
-
-
-def _released(due: datetime | None) -> Mapping[str, Any]:
-    return {"claim": None, "worker_id": None, "due_at": due, "error": None}

@@ -23,6 +23,7 @@ from statewright.runs import (
     Update,
 )
 from statewright.runtime import RUN_ENDED
+from statewright.service.context.records import released
 from statewright.service.engine.waits import wake_changes
 
 
@@ -58,7 +59,7 @@ class Ending:
         values: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
         if self.status is RunStatus.COMPLETED:
             values |= {"output": self.output, "current_step": None}
-        return {**values, "claim": None, "worker_id": None, "due_at": None, "deadline_at": None}
+        return {**values, **released(None), "deadline_at": None}
 
     @staticmethod
     def announcement(run: Run, kind: str, details: Mapping[str, Json], now: datetime) -> Announce:

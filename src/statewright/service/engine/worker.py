@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from statewright.async_futures import aresolve
 from statewright.clock import Clock
@@ -48,7 +48,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.background.loop_thread import CANCEL_TIMEOUT
-from statewright.service.context.records import find_first
+from statewright.service.context.records import find_first, released
 from statewright.service.context.service_context import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
 
@@ -375,11 +375,10 @@ class RunWorker:
 
     async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
         """Release a run for the next worker that claims it. Return False if the run, or a guard, has changed."""
-        values: dict[str, Any] = {"claim": None, "worker_id": None, "due_at": now}
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
         try:
-            await aresolve(self._ledger.write([*guards, Advance(run.id, now, values, events, guard)]))
+            await aresolve(self._ledger.write([*guards, Advance(run.id, now, released(now), events, guard)]))
         except RecordConflict:
             return False
         return True
