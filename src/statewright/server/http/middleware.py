@@ -50,7 +50,9 @@ class Frame:
         finally:
             if self._metrics is not None:
                 seconds = time.perf_counter() - started
-                self._metrics.answered_request(scope["method"], _route(scope), response.status or 499, seconds)
+                # The pattern of the matched route, so that the metric has a bounded number of labels.
+                path = getattr(scope.get("route"), "path", "unknown")
+                self._metrics.answered_request(scope["method"], path, response.status or 499, seconds)
 
 
 class _ResponseState:
@@ -77,11 +79,6 @@ def _request_id(scope: Scope) -> str:
     """Return the request id of the caller if it is valid, or else a new one."""
     request_id = Headers(scope=scope).get("x-request-id", "")
     return request_id if _REQUEST_ID.fullmatch(request_id) else f"req_{uuid4().hex}"
-
-
-def _route(scope: Scope) -> str:
-    """Return the pattern of the matched route, so that metrics have a bounded number of labels."""
-    return getattr(scope.get("route"), "path", "unknown")
 
 
 class BodyLimit:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -54,18 +53,13 @@ def _build_document(app: FastAPI) -> dict[str, Any]:
     schemas.update(_definition_schemas())
     document["components"]["securitySchemes"] = _SCHEMES
     security = _security_by_audience(app.state.context.settings)
-    for operation in _operations(document):
+    for operation in (operation for path in document["paths"].values() for operation in path.values()):
         _add_security(operation, security)
         _tidy_body(operation)
         operation["responses"].pop("422", None)  # the framework's own; this server answers 400
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     return document
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in document["paths"].values():
-        yield from path.values()
 
 
 def _security_by_audience(settings: ServerSettings) -> dict[bool, list[dict[str, list[str]]]]:

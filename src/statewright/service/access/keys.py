@@ -11,14 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from statewright.async_futures import aresolve
-from statewright.errors import (
-    Forbidden,
-    InvalidRequest,
-    RecordConflict,
-    RequestConflict,
-    Unauthorized,
-    suggestion,
-)
+from statewright.errors import Forbidden, InvalidRequest, RecordConflict, RequestConflict, Unauthorized, suggestion
 from statewright.ids import draw_checkpoint_id
 from statewright.lru_cache import LRUCache
 from statewright.runs import ApiKey, Insert, Ledger, Order, Update, where

@@ -9,19 +9,7 @@ from typing import Any, Self
 
 from statewright.clock import iso
 from statewright.ids import digest
-from statewright.runs import (
-    ENDED,
-    Announce,
-    Change,
-    Condition,
-    Delete,
-    Insert,
-    Json,
-    Run,
-    RunStatus,
-    Signal,
-    Update,
-)
+from statewright.runs import ENDED, Announce, Change, Condition, Delete, Insert, Json, Run, RunStatus, Signal, Update
 from statewright.runtime import RUN_ENDED
 from statewright.service.context.records import released
 from statewright.service.engine.waits import wake_changes

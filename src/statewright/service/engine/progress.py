@@ -175,7 +175,8 @@ class Progress:
         changeset = ChangeSet()
         self._guard = guard
         self._open(changeset, now)
-        self._finish(changeset, Ending.failed(self._error(error)), now)
+        record = _timeout_error(self.run) if self.stopping == "timeout" else error_json(error)
+        self._finish(changeset, Ending.failed(record), now)
         return self._changes(changeset, now)
 
     def postpone_changes(self, until: datetime | None, now: datetime) -> list[Change]:
@@ -361,11 +362,6 @@ class Progress:
         changeset.final_changes.extend(completion_changes(ended, ending, now))
         if self.on_end is not None:
             changeset.final_changes.extend(self.on_end(ended, ending, now))
-
-    def _error(self, error: BaseException) -> dict[str, Json]:
-        if self.stopping == "timeout":
-            return _timeout_error(self.run)
-        return error_json(error)
 
 
 def _open_questions(log: Log | None) -> frozenset[str]:

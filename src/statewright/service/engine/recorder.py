@@ -83,7 +83,8 @@ class RunRecorder(Instrument):
         A commit of a nested call changes no step. But its calls of models and tools are recorded, and so are the runs
         that were started.
         """
-        is_recorded = not commit.line.namespace or _has_entries(commit.log) or self.progress.steps.has_queued
+        has_entries = commit.log is not None and bool(commit.log.entries)
+        is_recorded = not commit.line.namespace or has_entries or self.progress.steps.has_queued
         return self.progress.commit_changes(commit) if is_recorded else []
 
     def save_results(
@@ -202,7 +203,3 @@ def _error_of(future: Any) -> BaseException | None:
     except BaseException as error:
         return error
     return None
-
-
-def _has_entries(log: Log | None) -> bool:
-    return log is not None and bool(log.entries)

@@ -7,18 +7,7 @@ from datetime import datetime
 from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict
 from statewright.ids import draw_checkpoint_id
-from statewright.runs import (
-    Among,
-    Change,
-    Condition,
-    Insert,
-    Json,
-    ReceivedEvent,
-    Signal,
-    Trigger,
-    Wait,
-    where,
-)
+from statewright.runs import Among, Change, Condition, Insert, Json, ReceivedEvent, Signal, Trigger, Wait, where
 from statewright.service.context.records import find_first
 from statewright.service.engine.waits import wake_changes
 from statewright.service.operations.inbox import check_payload, guard_unanswered, new_signal, unanswered
@@ -27,7 +16,7 @@ from statewright.service.operations.triggers import runs_of_event
 
 
 class EventOperations(LaunchOperations):
-    """Receives events."""
+    """Receives events, which may start runs."""
 
     async def send_event(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
         """Receive an event: start the runs of its triggers, and wake the runs that wait for it, in one transaction.

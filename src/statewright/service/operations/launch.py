@@ -27,7 +27,7 @@ _MAX_TRIES: Final = 100
 
 
 class LaunchOperations(ControlOperations):
-    """Starts runs for callers."""
+    """Starts runs for callers, and cancels others for them if requested."""
 
     def __init__(self, context: ServiceContext) -> None:
         super().__init__(context)

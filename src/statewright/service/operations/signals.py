@@ -41,7 +41,7 @@ from statewright.service.operations.starting import size_of
 
 
 class SignalOperations(ApprovalOperations):
-    """Receives signals and answers for runs."""
+    """Receives signals and answers for runs. An answer to an approval decides it."""
 
     async def signal(
         self,

@@ -15,17 +15,7 @@ from statewright.clock import iso
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
 from statewright.futures import drive
 from statewright.ids import draw_checkpoint_id, draw_run_id
-from statewright.runs import (
-    Absent,
-    Change,
-    Insert,
-    Run,
-    RunLabel,
-    RunStatus,
-    StoredDefinition,
-    Workspace,
-    where,
-)
+from statewright.runs import Absent, Change, Insert, Run, RunLabel, RunStatus, StoredDefinition, Workspace, where
 from statewright.service.context.records import MOST_LABELS, entries_as_text, find_first, others_on_thread
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
