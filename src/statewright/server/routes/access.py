@@ -28,16 +28,6 @@ Begin = Annotated[Instant | None, Query(alias="from", description="From this ins
 End = Annotated[Instant | None, Query(alias="to", description="Before this instant.")]
 
 
-class WorkspaceBody(Body):
-    """A workspace to create."""
-
-    slug: Slug
-    name: Annotated[str, Field(max_length=200)] = ""
-    max_running: Many | None = None
-    starts_per_minute: Many | None = None
-    retention_days: Many | None = None
-
-
 class WorkspaceChanges(Body):
     """Changes of a workspace; null removes a limit."""
 
@@ -45,6 +35,12 @@ class WorkspaceChanges(Body):
     max_running: Many | None = None
     starts_per_minute: Many | None = None
     retention_days: Many | None = None
+
+
+class WorkspaceBody(WorkspaceChanges):
+    """A workspace to create."""
+
+    slug: Slug
 
 
 class KeyBody(Body):

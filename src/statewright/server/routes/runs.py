@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_snake
 from statewright.api.runs import LONGEST_WAIT, OnBusy, StatusName
 from statewright.runs import Order, RunStatus
 from statewright.server.context.auth import Caller
-from statewright.server.http.body import Body, Instant, JsonMap, Name, Tag, check_workflow
+from statewright.server.http.body import Body, Instant, JsonMap, Name, Tag, WorkflowBody
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import (
     METADATA,
@@ -51,12 +51,9 @@ class RunSettings(Body):
     context: JsonMap | None = None
 
 
-class StartRunBody(Body):
+class StartRunBody(WorkflowBody):
     """A run to start: of a stored definition, or of a served graph."""
 
-    definition_id: Name | None = None
-    graph: Name | None = None
-    """The name under which a graph is served; its newest version is used."""
     input: Any = None
     """Stored unchanged. Null is the same as an empty object."""
     thread_id: ThreadName | None = None
@@ -77,8 +74,7 @@ class StartRunBody(Body):
     settings: RunSettings = RunSettings()
 
     @model_validator(mode="after")
-    def _check_workflow(self) -> StartRunBody:
-        check_workflow(self)
+    def _check_concurrency(self) -> StartRunBody:
         if self.concurrency_limit is not None and self.concurrency_key is None:
             raise ValueError("concurrencyLimit needs a concurrencyKey")
         return self

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from statewright.api.automation import CatchUp, Overlap
-from statewright.server.http.body import Body, JsonMap, Name, Tag, check_workflow
+from statewright.server.http.body import Body, JsonMap, Name, Tag, WorkflowBody
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
@@ -25,12 +25,10 @@ Cron = Annotated[str, Field(min_length=1, max_length=200, examples=["0 9 * * MON
 Zone = Annotated[str, Field(min_length=1, max_length=100, examples=["Europe/Berlin"])]
 
 
-class ScheduleBody(Body):
+class ScheduleBody(WorkflowBody):
     """A schedule to create."""
 
     name: Name
-    graph: Name | None = None
-    definition_id: Name | None = None
     cron: Cron
     timezone: Zone = "UTC"
     input: Any = None
@@ -39,10 +37,6 @@ class ScheduleBody(Body):
     paused: bool = False
     tags: list[Tag] = Field(default_factory=list[str], max_length=50)
     metadata: JsonMap = Field(default_factory=dict, max_length=50)
-
-    @model_validator(mode="after")
-    def _check_workflow(self) -> ScheduleBody:
-        return check_workflow(self)
 
 
 class ScheduleChanges(Body):
@@ -58,18 +52,12 @@ class ScheduleChanges(Body):
     metadata: JsonMap | None = Field(default=None, max_length=50)
 
 
-class TriggerBody(Body):
+class TriggerBody(WorkflowBody):
     """A trigger to create."""
 
     event: Name
-    graph: Name | None = None
-    definition_id: Name | None = None
     match: JsonMap = Field(default_factory=dict, max_length=20)
     """Required values of the payload by dotted path; empty matches everything."""
-
-    @model_validator(mode="after")
-    def _check_workflow(self) -> TriggerBody:
-        return check_workflow(self)
 
 
 class TriggerChanges(Body):
