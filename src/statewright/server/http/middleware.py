@@ -37,7 +37,11 @@ class Frame:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope["request_id"] = request_id = _request_id(scope)
+        # The id of the caller if it is valid, or else a new one.
+        request_id = Headers(scope=scope).get("x-request-id", "")
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = f"req_{uuid4().hex}"
+        scope["request_id"] = request_id
         response = _ResponseState(scope, send)
         started = time.perf_counter()
         try:
@@ -73,12 +77,6 @@ class _ResponseState:
             for name, value in self._scope.get("rate_headers", ()):
                 headers[name] = value
         await self._send(message)
-
-
-def _request_id(scope: Scope) -> str:
-    """Return the request id of the caller if it is valid, or else a new one."""
-    request_id = Headers(scope=scope).get("x-request-id", "")
-    return request_id if _REQUEST_ID.fullmatch(request_id) else f"req_{uuid4().hex}"
 
 
 class BodyLimit:
