@@ -14,7 +14,7 @@ from statewright.errors import InvalidTransition
 from statewright.runs import Insert, Run, RunStatus, Signal, Wait, where
 from statewright.service import Service, ServiceSettings
 from statewright.service.context.service_context import ServiceContext
-from statewright.service.operations.signals import answer_to
+from statewright.service.operations.inbox import answer_to
 
 pytestmark = pytest.mark.anyio
 IDLE = ServiceSettings(look_every=600, drain=0.2)

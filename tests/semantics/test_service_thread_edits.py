@@ -14,7 +14,8 @@ from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition, NotFound, RequestConflict, SignalMismatch
 from statewright.runs import Advance, Insert, Run, RunStatus, StepRun, StepStatus, where
 from statewright.service import Service, ServiceSettings, StartRun
-from statewright.service.operations.signals import answer_to, wake_changes
+from statewright.service.engine.waits import wake_changes
+from statewright.service.operations.inbox import answer_to
 
 pytestmark = pytest.mark.anyio
 QUICK = ServiceSettings(look_every=0.02, drain=0.2)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from statewright.server.libraries import require_libraries
+from statewright.extras import optional
 from statewright.server.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from statewright.service.webhooks import WebhookSettings
 
 __all__ = ["ServerSettings", "create_app", "serve"]
+
+
+def require_libraries() -> None:
+    """Raise MissingLibrary without the libraries of the extra `server`. Called before importing what needs them."""
+    with optional("The HTTP server needs", extra="server"):
+        import fastapi  # pyright: ignore[reportUnusedImport]  # noqa: F401
+        import uvicorn  # pyright: ignore[reportUnusedImport]  # noqa: F401
 
 
 def create_app(

@@ -19,7 +19,6 @@ from statewright.server.http.middleware import Alias, BodyLimit, Frame, HostChec
 from statewright.server.http.openapi import add_document
 from statewright.server.routes import (
     access,
-    costs,
     definitions,
     health,
     interrupts,
@@ -27,7 +26,6 @@ from statewright.server.routes import (
     runs,
     schedules,
     threads,
-    triggers,
     webhooks,
     welcome,
 )
@@ -73,9 +71,12 @@ def serve_metrics(metrics: Metrics | None, settings: ServerSettings) -> Generato
 
 # -- the application
 
-_ROUTE_MODULES = (
-    *(runs, run_details, interrupts, definitions, threads, costs),
-    *(schedules, triggers, webhooks, access, health, welcome),
+_ROUTERS = (
+    *(runs.router, run_details.router),
+    *(interrupts.waits_router, interrupts.approvals_router, interrupts.events_router),
+    *(definitions.definitions_router, definitions.graphs_router, threads.router, access.costs_router),
+    *(schedules.schedules_router, schedules.triggers_router, webhooks.router),
+    *(access.workspaces_router, access.keys_router, health.router, welcome.router),
 )
 """The most frequently called first, because routes are matched in order."""
 _EXPOSED_HEADERS = (
@@ -108,8 +109,8 @@ def create_app(
         redoc_url=None,
     )
     app.state.context = context
-    for module in _ROUTE_MODULES:
-        app.router.routes += module.router.routes  # not include_router: it rebuilds every route for each app
+    for router in _ROUTERS:
+        app.router.routes += router.routes  # not include_router: it rebuilds every route for each app
     app.include_router(health.router, prefix="/api/v1", include_in_schema=False)
     add_error_handlers(app)
     add_document(app)

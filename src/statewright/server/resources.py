@@ -7,18 +7,10 @@ from typing import Final, Literal
 from pydantic import BaseModel
 
 from statewright.api import access, automation, definitions, interrupts, runs
-from statewright.runs import Run, RunEvent, RunStatus, StepStatus
+from statewright.runs import RunStatus, StepStatus
 from statewright.server.http.representation import Representation
 
 # -- runs
-
-
-def _cents(run: Run) -> float:
-    return round(run.total_cost * 100, 6)
-
-
-def _event_id(event: RunEvent) -> str:
-    return f"{event.run_id}:{event.seq}"
 
 
 RUN: Final = Representation(
@@ -27,7 +19,7 @@ RUN: Final = Representation(
     {"status": RunStatus},
     current_step_name="current_step",
     next_run_at="due_at",
-    total_cost_cents=_cents,
+    total_cost_cents=lambda run: round(run.total_cost * 100, 6),
     total_cost_usd="total_cost",
 )
 STEP: Final = Representation(
@@ -39,7 +31,7 @@ RUN_IDS: Final = Representation(runs.RunIds, "RunIds")
 EVENT: Final = Representation(
     runs.Event,
     "EventShown",
-    id=_event_id,
+    id=lambda event: f"{event.run_id}:{event.seq}",
     workflow_run_id="run_id",
     step_run_id="step_id",
     event_type="type",
@@ -123,12 +115,12 @@ SPENDING: Final = Representation(
 
 
 class Checks(BaseModel):
-    """The parts that were looked at."""
+    """The results of the checks."""
 
     database: access.CheckResult
-    """Whether it can be read."""
+    """`ok` if the database can be read."""
     writes: access.CheckResult
-    """Whether it took a write in the last seconds."""
+    """`ok` if the database has accepted a write in the last seconds."""
     queue: access.CheckResult
 
 
@@ -136,6 +128,6 @@ HEALTH: Final = Representation(access.Health, "Health", {"checks": Checks})
 
 
 class Readiness(BaseModel):
-    """Whether requests should be sent here."""
+    """The readiness of the server for requests."""
 
     status: Literal["ready", "starting", "stopping"]

@@ -67,7 +67,9 @@ class ServerSettings:
         if self.metrics is not None and self.metrics not in get_args(MetricsAccess):
             modes = get_args(MetricsAccess)
             raise InvalidConfig(f"metrics={self.metrics!r}: " + suggestion(str(self.metrics), modes, noun="Known"))
-        self._check_limits()
+        for name in ("keep_alive", "read_timeout", "write_timeout", "max_connections", "max_streams"):
+            if getattr(self, name) <= 0:
+                raise InvalidConfig(f"{name} is {getattr(self, name)}. Give a number above zero.")
         if self.max_body < 1 or self.heartbeat <= 0 or self.drain_timeout < 0:
             raise InvalidConfig("max_body and heartbeat must be above zero, and drain_timeout must not be negative.")
         if self.admin_token is not None and len(self.admin_token) < 16:
@@ -79,11 +81,6 @@ class ServerSettings:
     def metrics_access(self) -> MetricsAccess:
         """Access to `/metrics`, as set or derived from the host."""
         return self.metrics or ("open" if is_loopback(self.host) else "keys")
-
-    def _check_limits(self) -> None:
-        for name in ("keep_alive", "read_timeout", "write_timeout", "max_connections", "max_streams"):
-            if getattr(self, name) <= 0:
-                raise InvalidConfig(f"{name} is {getattr(self, name)}. Give a number above zero.")
 
     def _check_origins(self) -> None:
         for origin in self.cors_origins:

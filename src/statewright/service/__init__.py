@@ -5,11 +5,10 @@ from statewright.service.catalog.catalog import Catalog, Served, definition_id
 from statewright.service.catalog.definitions import Added, GraphDescription, ServedGraph
 from statewright.service.context.records import Page
 from statewright.service.context.requests import RunFilter, StartRun
-from statewright.service.context.service_context import LogSource
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import LogSource, ServiceSettings
 from statewright.service.following.hub import Hub, LiveEvent
 from statewright.service.operations.approvals import DECISIONS
-from statewright.service.operations.costs import Cost, CostSummary, Spent
+from statewright.service.operations.reads import Cost, CostSummary, Spent
 from statewright.service.operations.starting import ON_BUSY, Started
 from statewright.service.service import Service
 

@@ -31,7 +31,7 @@ from statewright.cli.serve.sockets import ParentLink, open_listening_socket, soc
 from statewright.cli.workflow.models import Models, read_models
 from statewright.observe import configure_logging
 from statewright.project import Project, load_project
-from statewright.server.libraries import require_libraries
+from statewright.server import require_libraries
 
 ADMIN_TOKEN_VARIABLE: Final = "STATEWRIGHT_ADMIN_TOKEN"
 """The default environment variable with the admin token."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from statewright.errors import Forbidden, TooManyRequests, Unauthorized
+from statewright.errors import Forbidden, Unauthorized
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger
 from statewright.server.context.server_context import ServerContext, server_context_of
 from statewright.service.access import METRICS, check_scope
@@ -70,11 +70,7 @@ def _may_read_metrics_without_key(request: Request, context: ServerContext) -> b
     access = context.settings.metrics_access
     if access == "off":
         raise HTTPException(404)
-    if access == "open":
-        return True
-    expected = context.settings.admin_token
-    token = request.headers.get("x-admin-token")
-    return expected is not None and token is not None and compare_digest(token.encode(), expected.encode())
+    return access == "open" or _has_admin_token(request, context)
 
 
 def _api_key_of(request: Request) -> str:
@@ -92,29 +88,28 @@ def _api_key_of(request: Request) -> str:
 
 
 def _check_admin(request: Request, context: ServerContext) -> None:
-    expected = context.settings.admin_token
-    if expected is None:
+    if context.settings.admin_token is None:
         if context.settings.auth == "none":
             return
         raise Forbidden("Workspaces cannot be managed over HTTP: the server was started without an admin token.")
-    token = request.headers.get("x-admin-token", "")
-    if not compare_digest(token.encode(), expected.encode()):
+    if not _has_admin_token(request, context):
         raise Unauthorized("The admin token is missing or wrong. Send it as x-admin-token.")
+
+
+def _has_admin_token(request: Request, context: ServerContext) -> bool:
+    expected, token = context.settings.admin_token, request.headers.get("x-admin-token", "")
+    return expected is not None and compare_digest(token.encode(), expected.encode())
 
 
 def _count_request(request: Request, context: ServerContext, key: ApiKey) -> None:
     """Count a request against the rate limit of its key, and set the rate-limit headers of the response."""
-    limit = key.requests_per_minute
+    limit, remaining = key.requests_per_minute, 0
     if limit is None:
         return
+    now = context.service.clock.now()
     try:
-        context.rates.check(f"key:{key.id}", limit, context.service.clock.now())
-    except TooManyRequests:
-        request.scope["rate_headers"] = _rate_headers(limit, 0)
-        raise
-    remaining = context.rates.remaining(f"key:{key.id}", limit, context.service.clock.now())
-    request.scope["rate_headers"] = _rate_headers(limit, remaining)
-
-
-def _rate_headers(limit: int, remaining: int) -> list[tuple[str, str]]:
-    return [("x-ratelimit-limit", str(limit)), ("x-ratelimit-remaining", str(remaining))]
+        context.rates.check(f"key:{key.id}", limit, now)
+        remaining = context.rates.remaining(f"key:{key.id}", limit, now)
+    finally:
+        headers = [("x-ratelimit-limit", str(limit)), ("x-ratelimit-remaining", str(remaining))]
+        request.scope["rate_headers"] = headers

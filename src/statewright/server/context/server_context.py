@@ -1,4 +1,4 @@
-"""The shared state of one application."""
+"""The shared state of one application: its caches, limits and streams, the probe of the database, the shutdown."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from starlette.requests import Request
 
-from statewright.server.context.start_limits import StartLimits
-from statewright.server.context.write_probe import WriteProbe
+from statewright.async_futures import aresolve
+from statewright.errors import StatewrightError
+from statewright.ids import draw_run_id
+from statewright.runs import Delete, Insert, Ledger, Worker, where
 from statewright.server.settings import ServerSettings
 from statewright.server.streaming.event_bytes import EventBytes
 from statewright.server.streaming.stream_limits import Streams
 from statewright.service.access import KeyRing
-from statewright.service.access.rates import RateLimiter
+from statewright.service.access.rates import RateLimiter, StartLimits
 from statewright.service.webhooks import DEFAULT_SETTINGS, WebhookSettings
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
     from statewright.service import Service
 
 T = TypeVar("T")
+PROBE_FRESH: Final = 5.0
+"""Seconds for which the result of a probe is cached: the route is public, and each probe costs a write."""
+PROBE_PATIENCE: Final = 5.0
+"""Seconds after which a write counts as refused."""
 
 
 class Closing:
@@ -61,6 +68,51 @@ class Closing:
             task.cancel()
 
 
+class WriteProbe:
+    """Tests whether the database accepts writes: one that can be read may still be full, locked or read-only.
+
+    Writes and deletes a record in one transaction, at most once every few seconds. Used by one event loop.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        now: Callable[[], datetime],
+        *,
+        fresh: float = PROBE_FRESH,
+        patience: float = PROBE_PATIENCE,
+    ) -> None:
+        self._ledger = ledger
+        self._now = now
+        self._fresh = fresh
+        self._patience = patience
+        self._probed_at: float | None = None
+        self._succeeded = False
+        self._lock = asyncio.Lock()
+
+    async def succeeds(self) -> bool:
+        """Return True if the database has accepted a write in the last seconds."""
+        async with self._lock:  # concurrent callers share one write
+            now = asyncio.get_running_loop().time()
+            if self._probed_at is None or now - self._probed_at >= self._fresh:
+                self._succeeded = await self._probe()
+                self._probed_at = asyncio.get_running_loop().time()
+            return self._succeeded
+
+    async def _probe(self) -> bool:
+        now = self._now()
+        probe = Worker(
+            id=f"probe_{draw_run_id()}", place="", pid=0, process_started="", capacity=0, until=now, started_at=now
+        )
+        try:
+            async with asyncio.timeout(self._patience):
+                # In one transaction: no other process ever sees it.
+                await aresolve(self._ledger.write([Insert(probe), Delete(Worker, where(id=probe.id))]))
+        except (StatewrightError, TimeoutError):
+            return False
+        return True
+
+
 @dataclass(slots=True)
 class ServerContext:
     """The service and the settings of one application, with its caches, limits and streams."""
@@ -78,8 +130,8 @@ class ServerContext:
     writes: WriteProbe = field(init=False)
 
     def __post_init__(self) -> None:
-        self.keys = KeyRing(self.service.context.ledger)
         ledger = self.service.context.ledger
+        self.keys = KeyRing(ledger)
         self.limits = StartLimits(ledger, self.rates)
         self.streams = Streams(ledger, self.service.clock.now, self.settings.max_streams)
         self.writes = WriteProbe(ledger, self.service.clock.now)

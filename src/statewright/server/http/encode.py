@@ -17,12 +17,8 @@ def encode(value: Any) -> bytes:
     try:
         return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_text)
     except (PydanticSerializationError, ValueError, RecursionError):
-        return _encode_unusual(value)
-
-
-def _encode_unusual(value: Any) -> bytes:
-    """Encode a value that the fast encoder refuses: invalid Unicode, keys that are not strings, or deep nesting."""
-    return json.dumps(_jsonable(value, 0), ensure_ascii=True).encode("ascii")
+        # The fast encoder refuses invalid Unicode, some keys that are not strings, and deep nesting.
+        return json.dumps(_jsonable(value, 0), ensure_ascii=True).encode("ascii")
 
 
 _MAX_DEPTH = 300

@@ -37,7 +37,11 @@ class Frame:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope["request_id"] = request_id = _request_id(scope)
+        # The id of the caller if it is valid, or else a new one.
+        request_id = Headers(scope=scope).get("x-request-id", "")
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = f"req_{uuid4().hex}"
+        scope["request_id"] = request_id
         response = _ResponseState(scope, send)
         started = time.perf_counter()
         try:
@@ -50,7 +54,9 @@ class Frame:
         finally:
             if self._metrics is not None:
                 seconds = time.perf_counter() - started
-                self._metrics.answered_request(scope["method"], _route(scope), response.status or 499, seconds)
+                # The pattern of the matched route, so that the metric has a bounded number of labels.
+                path = getattr(scope.get("route"), "path", "unknown")
+                self._metrics.answered_request(scope["method"], path, response.status or 499, seconds)
 
 
 class _ResponseState:
@@ -73,17 +79,6 @@ class _ResponseState:
         await self._send(message)
 
 
-def _request_id(scope: Scope) -> str:
-    """Return the request id of the caller if it is valid, or else a new one."""
-    request_id = Headers(scope=scope).get("x-request-id", "")
-    return request_id if _REQUEST_ID.fullmatch(request_id) else f"req_{uuid4().hex}"
-
-
-def _route(scope: Scope) -> str:
-    """Return the pattern of the matched route, so that metrics have a bounded number of labels."""
-    return getattr(scope.get("route"), "path", "unknown")
-
-
 class BodyLimit:
     """Refuses bodies above a size, whether declared or counted."""
 
@@ -95,7 +90,9 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif (length := _declared_length(scope)) is not None and length > self._max_bytes:
-            refused = error_response(413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {length} bytes"), self._details())
+            refused = error_response(
+                413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {length} bytes"), {"maxBytes": self._max_bytes}
+            )
             await refused(scope, receive, send)
         else:
             await self._app(scope, self._count_bytes(receive), send)
@@ -118,9 +115,6 @@ class BodyLimit:
             f"The body {problem}; the limit is {self._max_bytes} bytes. "
             f"Send less, or store the content elsewhere and send its address."
         )
-
-    def _details(self) -> dict[str, int]:
-        return {"maxBytes": self._max_bytes}
 
 
 def _declared_length(scope: Scope) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -20,14 +19,19 @@ DEFINITION_BODY: Final[dict[str, Any]] = {
 _KEY: Final[list[dict[str, list[str]]]] = [{"apiKey": []}, {"bearer": []}]
 _SCHEMES: Final = {
     "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "A key of a workspace."},
-    "bearer": {"type": "http", "scheme": "bearer", "description": "The same key."},
-    "adminToken": {"type": "apiKey", "in": "header", "name": "x-admin-token", "description": "Of the operator."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "The same key, as a bearer token."},
+    "adminToken": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-admin-token",
+        "description": "The token of the operator.",
+    },
 }
 DESCRIPTION: Final = """Durable runs of workflows.
 
-Every answer is `{"success": true, "data": ...}` or `{"success": false, "error": {"code", "message", "details"}}`; lists
-have `meta` with `page`, `pageSize`, `total` and `totalPages`. `/v1` is the same as `/api/v1`. Instants are in UTC.
-What belongs to another workspace is answered with 404, as if it were not there.
+Every response is `{"success": true, "data": ...}` or `{"success": false, "error": {"code", "message", "details"}}`;
+lists have `meta` with `page`, `pageSize`, `total` and `totalPages`. `/v1` is an alias of `/api/v1`. Times are in UTC.
+Resources of other workspaces are answered with 404, as if they did not exist.
 
 Scopes of keys: """ + ", ".join(f"`{scope}`" for scope in SCOPES)
 
@@ -49,18 +53,13 @@ def _build_document(app: FastAPI) -> dict[str, Any]:
     schemas.update(_definition_schemas())
     document["components"]["securitySchemes"] = _SCHEMES
     security = _security_by_audience(app.state.context.settings)
-    for operation in _operations(document):
+    for operation in (operation for path in document["paths"].values() for operation in path.values()):
         _add_security(operation, security)
         _tidy_body(operation)
         operation["responses"].pop("422", None)  # the framework's own; this server answers 400
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     return document
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in document["paths"].values():
-        yield from path.values()
 
 
 def _security_by_audience(settings: ServerSettings) -> dict[bool, list[dict[str, list[str]]]]:

@@ -11,14 +11,14 @@ from fastapi import Depends, Header, Query, Request
 from statewright.api.resource import LARGEST_PAGE
 from statewright.errors import InvalidRequest, RequestConflict, suggestion
 from statewright.runs import RunStatus
-from statewright.server.bodies.base import Instant
+from statewright.server.http.body import Instant
 from statewright.server.http.encode import Json, answer
 from statewright.server.http.representation import Representation
 from statewright.service import RunFilter
 from statewright.service.context.records import MOST_LABELS
 
-PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="Which page, from 1.")]
-PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="How many a page has.")]
+PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="The number of the page, from 1.")]
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="The number of items per page.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,7 @@ MAX_KEY_LENGTH: Final = 255
 """The largest length of an idempotency key, in characters."""
 IdempotencyKey = Annotated[
     str | None,
-    Header(
-        alias="idempotency-key", description="The same as the field of the body. If both are sent, they must agree."
-    ),
+    Header(alias="idempotency-key", description="Same as the field of the body; if both are sent, they must be equal."),
 ]
 
 
@@ -89,7 +87,7 @@ METADATA: Final[list[dict[str, Any]]] = [
         "style": "deepObject",
         "explode": True,
         "required": False,
-        "description": "Entries of their metadata: `metadata[customer]=acme`, or `metadata.customer=acme`.",
+        "description": "Entries that the metadata must have: `metadata[customer]=acme`, or `metadata.customer=acme`.",
         "schema": {"type": "object", "additionalProperties": {"type": "string"}},
     }
 ]
@@ -98,11 +96,13 @@ Text = Annotated[str | None, Query(max_length=300)]
 Statuses = Annotated[
     list[str] | None,
     Query(
-        description="Any of them; several are given one by one or with commas.",
+        description="Statuses to include, repeated or separated by commas.",
         json_schema_extra={"items": {"type": "string", "enum": _STATUSES}},
     ),
 ]
-Tags = Annotated[list[str] | None, Query(description="All of them.", alias="tag", max_length=MOST_LABELS)]
+Tags = Annotated[
+    list[str] | None, Query(description="Tags that a run must have, all of them.", alias="tag", max_length=MOST_LABELS)
+]
 
 
 async def _run_query(
@@ -115,7 +115,7 @@ async def _run_query(
     idempotency_key: Annotated[str | None, Query(alias="idempotencyKey")] = None,
     tags: Tags = None,
     created_from: Annotated[Instant | None, Query(alias="createdFrom")] = None,
-    created_to: Annotated[Instant | None, Query(alias="createdTo", description="Before this instant.")] = None,
+    created_to: Annotated[Instant | None, Query(alias="createdTo", description="Created before this instant.")] = None,
 ) -> RunFilter:
     return RunFilter(
         status=[_status(part) for names in status or () for part in names.split(",")],

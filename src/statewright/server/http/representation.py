@@ -44,7 +44,10 @@ class Representation:
         self._schema_name = schema_name
         self._types = {**field_types(resource), **(types or {})}
         self.sources: Final = {name: sources.get(name, name) for name in self._types}
-        self._readers: Final = [(camel(name), _reader(source)) for name, source in self.sources.items()]
+        self._readers: Final[list[tuple[str, Callable[[Any], Any]]]] = [
+            (camel(name), attrgetter(source) if isinstance(source, str) else source)
+            for name, source in self.sources.items()
+        ]
         _BY_RESOURCE[resource] = self
 
     def encode(self, record: Any) -> dict[str, Any]:
@@ -82,10 +85,6 @@ _BY_RESOURCE: Final[dict[type[Resource], Representation]] = {}
 
 class _Described(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=camel)
-
-
-def _reader(source: Source) -> Callable[[Any], Any]:
-    return attrgetter(source) if isinstance(source, str) else source
 
 
 def _described_type(hint: Any) -> Any:

@@ -7,32 +7,82 @@ Functions encode their responses themselves: response models only serve the docu
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from fastapi import Depends, Path, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from statewright.api.resource import camel
 from statewright.errors import InvalidRequest, suggestion
 from statewright.server.context.auth import Caller, admit
 from statewright.server.http.decode import decode
-from statewright.server.http.envelope import Answer, Answers, Refusal
 from statewright.server.http.representation import Representation
 
+T = TypeVar("T")
 _REASONS: Final[Mapping[int, str]] = {
-    400: "The request is not valid: the answer names every problem and its place.",
+    400: "The request is not valid; the error lists every problem with its path.",
     401: "No credentials, or an unknown, revoked or expired key.",
-    403: "The key does not have the scope that this needs.",
+    403: "The key lacks the required scope.",
     404: "Not found in this workspace.",
-    409: "The request conflicts with current state: the answer describes it.",
+    409: "The request conflicts with current state, which the error describes.",
     413: "The body is too large.",
-    429: "Too many requests in a while, or all that may be spent on a day is spent: `retry-after` says when to come "
-    "again.",
+    429: "A rate limit or a daily spending limit is reached; `retry-after` says when to retry.",
     503: "The request cannot be served now; `retry-after` says when to retry.",
 }
 _OPEN: Final = "open"
 """The scope of public routes."""
+
+
+# -- envelopes of responses, as the OpenAPI document describes them; `encode` writes them
+
+
+class Answer(BaseModel, Generic[T]):
+    """The envelope of a successful response."""
+
+    success: Literal[True]
+    data: T
+
+
+class Meta(BaseModel):
+    """The position of a page in its list."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=camel)
+
+    page: int
+    page_size: int
+    total: int
+    total_pages: int
+
+
+class Answers(BaseModel, Generic[T]):
+    """The envelope of a page of a list."""
+
+    success: Literal[True]
+    data: list[T]
+    meta: Meta
+
+
+class RefusalError(BaseModel):
+    """The reason for which a request has failed."""
+
+    code: str = Field(examples=["VALIDATION_ERROR"])
+    """Identifies the kind of error, for programs."""
+    message: str
+    """States the problem, its place, the value that was found, and what to do."""
+    details: Any
+
+
+class Refusal(BaseModel):
+    """The envelope of an error."""
+
+    success: Literal[False]
+    error: RefusalError
+
+
+# -- the description of a route
 
 
 def describe(
@@ -47,17 +97,20 @@ def describe(
     errors: Sequence[int] = (),
     parameters: Sequence[Mapping[str, Any]] = (),
     body: Any = None,
+    special: Mapping[int | str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Return the arguments of a route decorator that describe the route in the OpenAPI document.
 
     `answer` is a `Representation` or a type; `many` means a list of it, and `page` a list in pages. `also` has further
-    statuses with the same answer, and `errors` the error statuses in addition to those of every request.
+    statuses with the same answer, `errors` the error statuses in addition to those of every request, and `special` the
+    descriptions of responses without an envelope.
     """
     model = None if answer is None else _envelope_of(answer, many=many, page=page)
     general = () if scope == _OPEN else (400, 401, 403, 413, 429, 503)
     responses: dict[int | str, Any] = {status: _response(summary, model)}
     responses.update({code: _response(text, model) for code, text in (also or {}).items()})
     responses.update({code: _response(_REASONS[code], Refusal) for code in sorted({*general, *errors})})
+    responses.update(special or {})
     extra: dict[str, Any] = {"x-scope": scope}
     if parameters:
         extra["parameters"] = list(parameters)
@@ -80,6 +133,9 @@ def _envelope_of(answer: Any, *, many: bool, page: bool) -> Any:
 
 def _response(description: str, model: Any) -> dict[str, Any]:
     return {"description": description} if model is None else {"description": description, "model": model}
+
+
+# -- the checks before a function is called
 
 
 class StrictRequest(Request):

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from statewright.server.bodies.base import JsonMap
+from statewright.server.http.body import JsonMap
 from statewright.server.http.openapi import DEFINITION_BODY
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import DEFINITION, DEFINITION_WITH_BODY, GRAPH, GRAPH_DESCRIPTION
 
-router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
-_EXISTS = "The very same is there already."
+definitions_router = APIRouter(
+    prefix="/api/v1/workflow-definitions", route_class=StrictRoute, tags=["workflow-definitions"]
+)
+graphs_router = APIRouter(prefix="/api/v1/graphs", route_class=StrictRoute, tags=["graphs"])
+_EXISTS = "The same version is stored already."
 
 
-@router.post(
-    "/workflow-definitions",
-    tags=["workflow-definitions"],
+@definitions_router.post(
+    "",
     **describe(
         "Store a version of a workflow.",
         DEFINITION_WITH_BODY,
@@ -28,39 +30,36 @@ _EXISTS = "The very same is there already."
     ),
 )
 async def add_definition(caller: CurrentCaller, body: JsonMap) -> Response:
-    """A version never changes; a change is another version. Everything that is wrong with it is told at once."""
+    """A version never changes: store a changed workflow as another version. The error lists all problems together."""
     added = await caller.service.add_definition(caller.workspace_id, body)
     return DEFINITION_WITH_BODY.answer(added.definition, 201 if added.created else 200)
 
 
-@router.get(
-    "/workflow-definitions",
-    tags=["workflow-definitions"],
-    **describe("Definitions, the newest first.", DEFINITION, scope="definitions:read", page=True),
+@definitions_router.get(
+    "", **describe("List definitions, the newest first.", DEFINITION, scope="definitions:read", page=True)
 )
 async def list_definitions(caller: CurrentCaller, paging: PageQuery) -> Response:
     page = await caller.service.definitions(caller.workspace_id, page=paging.page, page_size=paging.size)
     return paging.answer(DEFINITION, page.items, page.total)
 
 
-@router.get(
-    "/workflow-definitions/{id}",
-    tags=["workflow-definitions"],
-    **describe("A definition.", DEFINITION_WITH_BODY, scope="definitions:read", errors=(404,)),
+@definitions_router.get(
+    "/{id}", **describe("Get a definition.", DEFINITION_WITH_BODY, scope="definitions:read", errors=(404,))
 )
 async def read_definition(caller: CurrentCaller, definition_id: PathId) -> Response:
     return DEFINITION_WITH_BODY.answer(await caller.service.definition(caller.workspace_id, definition_id))
 
 
-@router.get("/graphs", tags=["graphs"], **describe("What is served.", GRAPH, many=True, scope="definitions:read"))
+@graphs_router.get("", **describe("List the graphs that can be run.", GRAPH, many=True, scope="definitions:read"))
 async def list_graphs(caller: CurrentCaller) -> Response:
     return GRAPH.answer_all(await caller.service.graphs(caller.workspace_id))
 
 
-@router.get(
-    "/graphs/{id:path}",
-    tags=["graphs"],
-    **describe("A graph: its drawing and its schemas.", GRAPH_DESCRIPTION, scope="definitions:read", errors=(404,)),
+@graphs_router.get(
+    "/{id:path}",
+    **describe(
+        "Get the drawing and the schemas of a graph.", GRAPH_DESCRIPTION, scope="definitions:read", errors=(404,)
+    ),
 )
 async def read_graph(caller: CurrentCaller, name: PathId) -> Response:
     return GRAPH_DESCRIPTION.answer(await caller.service.graph(caller.workspace_id, name))

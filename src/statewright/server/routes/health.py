@@ -15,17 +15,13 @@ from statewright.server.resources import HEALTH, Readiness
 from statewright.service.access import METRICS
 
 router = APIRouter(route_class=StrictRoute, tags=["health"])
-_HEALTHY = {"model": HEALTH.model, "description": "It works."}
-_UNHEALTHY = {"model": HEALTH.model, "description": "A part of it does not; the checks tell which."}
-_READY = {"model": Readiness, "description": "Send requests here."}
-_NOT_READY = {"model": Readiness, "description": "Not yet, or not any more."}
+_HEALTHY = {"model": HEALTH.model, "description": "The service works."}
+_UNHEALTHY = {"model": HEALTH.model, "description": "At least one check fails."}
+_READY = {"model": Readiness, "description": "The server accepts requests."}
+_NOT_READY = {"model": Readiness, "description": "The server is starting or stopping."}
 
 
-def _describe(summary: str, responses: dict[int | str, dict[str, object]]) -> dict[str, object]:
-    return {**describe(summary), "responses": responses}
-
-
-@router.get("/health", **_describe("Whether the service works.", {200: _HEALTHY, 503: _UNHEALTHY}))  # pyright: ignore[reportArgumentType]
+@router.get("/health", **describe("Check the health of the service.", special={200: _HEALTHY, 503: _UNHEALTHY}))
 async def health(request: Request) -> Response:
     context = server_context_of(request)
     checks = {
@@ -45,7 +41,7 @@ async def _database_check(context: ServerContext) -> str:
     return "ok"
 
 
-@router.get("/ready", **_describe("Whether requests should be sent here.", {200: _READY, 503: _NOT_READY}))  # pyright: ignore[reportArgumentType]
+@router.get("/ready", **describe("Check whether the server accepts requests.", special={200: _READY, 503: _NOT_READY}))
 async def ready(request: Request) -> Response:
     context = server_context_of(request)
     if context.closing.has_begun:
@@ -53,18 +49,18 @@ async def ready(request: Request) -> Response:
     return Json({"status": "ready"}) if context.service.worker is not None else Json({"status": "starting"}, 503)
 
 
-_METRICS_TEXT = {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "In the text format."}
+_METRICS_TEXT = {
+    "content": {"text/plain": {"schema": {"type": "string"}}},
+    "description": "Metrics in the text format of Prometheus.",
+}
 
 
-def _describe_metrics() -> dict[str, object]:
-    arguments = describe("Numbers for Prometheus.", scope=METRICS, errors=(404,))
-    return {**arguments, "responses": {**arguments["responses"], 200: _METRICS_TEXT}}
-
-
-@router.get("/metrics", **_describe_metrics())  # pyright: ignore[reportArgumentType]
+@router.get(
+    "/metrics", **describe("Get metrics for Prometheus.", scope=METRICS, errors=(404,), special={200: _METRICS_TEXT})
+)
 async def metrics(request: Request) -> Response:
-    """They name the graphs and steps of all workspaces. Unless the server is set to show them to everybody, a key needs
-    the scope `metrics:read`, which `admin` does not include; the operator's token will do too."""
+    """Metrics name the graphs and steps of all workspaces. Unless they are open to everyone, a request needs a key with
+    the scope `metrics:read`, which `admin` does not include, or the token of the operator."""
     render: Callable[[], bytes] | None = getattr(server_context_of(request).metrics, "render", None)
     content = render() if render is not None else b""
     return PlainTextResponse(content, media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -2,32 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field, model_validator
 
-from statewright.server.bodies.runs import DecideBody, SendEventBody
+from statewright.server.http.body import Body, JsonMap, Name
 from statewright.server.http.parameters import IdempotencyKey, PageQuery, resolve_key
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
 
-router = APIRouter(prefix="/api/v1", route_class=StrictRoute)
-RunIdQuery = Annotated[str | None, Query(alias="runId", max_length=200, description="Only those of one run.")]
-Pending = Annotated[bool | None, Query(description="True: nobody has decided yet. False: the others.")]
+waits_router = APIRouter(prefix="/api/v1/interrupts", route_class=StrictRoute, tags=["interrupts"])
+approvals_router = APIRouter(prefix="/api/v1/approval-requests", route_class=StrictRoute, tags=["approval-requests"])
+events_router = APIRouter(prefix="/api/v1/events", route_class=StrictRoute, tags=["events"])
+RunIdQuery = Annotated[str | None, Query(alias="runId", max_length=200, description="Only those of this run.")]
+Pending = Annotated[bool | None, Query(description="True: only undecided approvals. False: only decided ones.")]
 
 
-@router.get("/interrupts", tags=["interrupts"], **describe("What runs wait for.", WAIT, scope="runs:read", page=True))
+class DecideBody(Body):
+    """A decision on an approval."""
+
+    decision: Literal["approved", "rejected", "edited"]
+    edited_content: Any = None
+    """Replaces the content; required if the decision is `edited`."""
+    decided_by: Annotated[str, Field(max_length=200)] | None = None
+    """The name of the person who decided, as a note; the key of the request is recorded too."""
+
+    @model_validator(mode="after")
+    def _check_content(self) -> DecideBody:
+        has_content = "edited_content" in self.model_fields_set
+        if (self.decision == "edited") != has_content:
+            raise ValueError("editedContent is required for the decision 'edited', and not allowed for others")
+        return self
+
+
+class SendEventBody(Body):
+    """An event, which wakes the runs that wait for it and starts the runs of its triggers."""
+
+    name: Name
+    payload: JsonMap = Field(default_factory=dict)
+    key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """The sender's id, which makes sending it idempotent."""
+
+
+@waits_router.get("", **describe("List the open waits of runs.", WAIT, scope="runs:read", page=True))
 async def list_waits(caller: CurrentCaller, paging: PageQuery, run_id: RunIdQuery = None) -> Response:
-    """Questions are answered by `POST /workflow-runs/{id}/resume` with `answers` by these ids; timers take none."""
+    """Answer questions with `POST /workflow-runs/{id}/resume`, by these ids; timers take no answers."""
     waits = await caller.service.waits(caller.workspace_id, run_id=run_id, page=paging.page, page_size=paging.size)
     return paging.answer(WAIT, waits.items, waits.total)
 
 
-@router.get(
-    "/approval-requests",
-    tags=["approval-requests"],
-    **describe("Approvals, the newest first.", APPROVAL, scope="runs:read", page=True),
-)
+@approvals_router.get("", **describe("List approvals, the newest first.", APPROVAL, scope="runs:read", page=True))
 async def list_approvals(
     caller: CurrentCaller, paging: PageQuery, pending: Pending = None, run_id: RunIdQuery = None
 ) -> Response:
@@ -37,22 +62,16 @@ async def list_approvals(
     return paging.answer(APPROVAL, approvals.items, approvals.total)
 
 
-@router.get(
-    "/approval-requests/{id}",
-    tags=["approval-requests"],
-    **describe("An approval.", APPROVAL, scope="runs:read", errors=(404,)),
-)
+@approvals_router.get("/{id}", **describe("Get an approval.", APPROVAL, scope="runs:read", errors=(404,)))
 async def read_approval(caller: CurrentCaller, approval_id: PathId) -> Response:
     return APPROVAL.answer(await caller.service.approval(caller.workspace_id, approval_id))
 
 
-@router.post(
-    "/approval-requests/{id}/decide",
-    tags=["approval-requests"],
-    **describe("Decide, once and for all.", APPROVAL, scope="approvals:decide", errors=(404, 409)),
+@approvals_router.post(
+    "/{id}/decide", **describe("Decide an approval.", APPROVAL, scope="approvals:decide", errors=(404, 409))
 )
 async def decide(caller: CurrentCaller, approval_id: PathId, body: DecideBody) -> Response:
-    """The run goes on. A second decision is refused."""
+    """Its run is resumed. A second decision is refused."""
     approval = await caller.service.decide(
         caller.workspace_id,
         approval_id,
@@ -64,11 +83,9 @@ async def decide(caller: CurrentCaller, approval_id: PathId, body: DecideBody) -
     return APPROVAL.answer(approval)
 
 
-@router.post(
-    "/events", tags=["events"], **describe("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,))
-)
+@events_router.post("", **describe("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,)))
 async def send_event(caller: CurrentCaller, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
-    """It wakes the runs that wait for it, and starts those whose triggers it fits."""
+    """Wakes the runs that wait for the event, and starts the runs of matching triggers."""
     key = resolve_key(idempotency_key, body.key, "key")
     event = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=key)
     return RECEIVED_EVENT.answer(event)

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response
 
 from statewright.errors import InvalidRequest
-from statewright.server.bodies.base import JsonMap
+from statewright.server.http.body import JsonMap
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageNumber, PageSize, Paging
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
@@ -17,38 +17,40 @@ from statewright.server.streaming.event_stream import EventStream
 router = APIRouter(prefix="/api/v1/workflow-runs/{id}", route_class=StrictRoute, tags=["workflow-runs"])
 
 
-@router.get("/steps", **describe("The steps of a run.", STEP, many=True, scope="runs:read", errors=(404,)))
+@router.get("/steps", **describe("List the steps of a run.", STEP, many=True, scope="runs:read", errors=(404,)))
 async def read_steps(caller: CurrentCaller, run_id: PathId) -> Response:
     return STEP.answer_all(await caller.service.steps(caller.workspace_id, run_id))
 
 
-@router.get("/state", **describe("The state of a run as it is now.", JsonMap, scope="runs:read", errors=(404,)))
+@router.get("/state", **describe("Get the current state of a run.", JsonMap, scope="runs:read", errors=(404,)))
 async def read_state(caller: CurrentCaller, run_id: PathId) -> Response:
     return answer(await caller.service.state(caller.workspace_id, run_id))
 
 
-@router.get("/llm-calls", **describe("Calls of models.", MODEL_CALL, many=True, scope="runs:read", errors=(404,)))
+@router.get(
+    "/llm-calls", **describe("List the model calls of a run.", MODEL_CALL, many=True, scope="runs:read", errors=(404,))
+)
 async def read_model_calls(caller: CurrentCaller, run_id: PathId) -> Response:
     return MODEL_CALL.answer_all(await caller.service.model_calls(caller.workspace_id, run_id))
 
 
-@router.get("/logs", **describe("What its steps logged and printed.", LOG, many=True, scope="runs:read", errors=(404,)))
+@router.get("/logs", **describe("List the captured logs of a run.", LOG, many=True, scope="runs:read", errors=(404,)))
 async def read_logs(
     caller: CurrentCaller,
     run_id: PathId,
-    step: Annotated[str | None, Query(description="The name of a step: only what that one wrote.")] = None,
+    step: Annotated[str | None, Query(description="Only the logs of steps with this name.")] = None,
 ) -> Response:
     return LOG.answer_all(await caller.service.logs(caller.workspace_id, run_id, step=step))
 
 
-@router.get("/cost", **describe("What a run has cost.", COST, scope="runs:read", errors=(404,)))
+@router.get("/cost", **describe("Get the cost of a run.", COST, scope="runs:read", errors=(404,)))
 async def read_cost(caller: CurrentCaller, run_id: PathId) -> Response:
     return COST.answer(await caller.service.cost(caller.workspace_id, run_id))
 
 
 @router.get(
     "/events",
-    **describe("What has happened to a run, the oldest first.", EVENT, scope="runs:read", page=True, errors=(404,)),
+    **describe("List the events of a run, the oldest first.", EVENT, scope="runs:read", page=True, errors=(404,)),
 )
 async def read_events(
     caller: CurrentCaller,
@@ -78,23 +80,23 @@ _STREAM = {
 }
 
 
-def _describe_stream() -> dict[str, object]:
-    arguments = describe("What happens to a run, as it happens.", scope="runs:read", errors=(404,))
-    return {**arguments, "responses": {**arguments["responses"], 200: _STREAM}}
-
-
-@router.get("/stream", **_describe_stream())  # pyright: ignore[reportArgumentType]
+@router.get(
+    "/stream",
+    **describe("Stream the events of a run.", scope="runs:read", errors=(404,), special={200: _STREAM}),
+)
 async def stream_events(
     caller: CurrentCaller,
     run_id: PathId,
-    last_event_id: Annotated[str | None, Query(alias="lastEventId", description="As the header.")] = None,
+    last_event_id: Annotated[str | None, Query(alias="lastEventId", description="Same as the header.")] = None,
     header: Annotated[
         str | None,
-        Header(alias="last-event-id", description="The number of the event that was seen last: what follows is sent."),
+        Header(
+            alias="last-event-id", description="The number of the last event that was received; later events are sent."
+        ),
     ] = None,
-    live: Annotated[bool, Query(description="Also what is not kept, such as pieces of messages.")] = False,
+    live: Annotated[bool, Query(description="Include events that are not stored, such as pieces of messages.")] = False,
 ) -> Response:
-    """All events from the first or from the one after `Last-Event-ID`, then each as it happens, until the run ends."""
+    """Sends the stored events after `Last-Event-ID`, then new ones as they are written, until the run has ended."""
     after = _sequence_number(header if header is not None else last_event_id)
     await caller.service.run(caller.workspace_id, run_id)
     source = caller.service.follow(caller.workspace_id, run_id, after=after, live=live)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field, field_validator, model_validator
 from pydantic.alias_generators import to_snake
 
-from statewright.api.runs import LONGEST_WAIT
-from statewright.runs import Order
-from statewright.server.bodies.runs import CancelBody, FilterBody, ResumeBody, SignalBody, StartRunBody
+from statewright.api.runs import LONGEST_WAIT, OnBusy, StatusName
+from statewright.runs import Order, RunStatus
 from statewright.server.context.auth import Caller
+from statewright.server.http.body import Body, Instant, JsonMap, Name, Tag, WorkflowBody
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import (
     METADATA,
@@ -24,23 +25,145 @@ from statewright.server.http.parameters import (
 )
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
-from statewright.service import Started, StartRun
+from statewright.service import RunFilter, Started, StartRun
 
 router = APIRouter(prefix="/api/v1/workflow-runs", route_class=StrictRoute, tags=["workflow-runs"])
-Wait = Annotated[float | None, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for the run to come to rest.")]
+Wait = Annotated[
+    float | None, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait until the run ends, waits or is paused.")
+]
 Sort = Literal["createdAt", "-createdAt", "updatedAt", "-updatedAt", "startedAt", "-startedAt", "status", "-status"]
-_EXISTS = "It exists: a request with the same idempotency key made it."
+_EXISTS = "The run exists: it was started with the same idempotency key."
+LONGEST_TIMEOUT: Final = 10 * 366 * 86_400
+"""The largest `timeout` of a run, in seconds: ten years."""
+ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
+"""A thread id that fits into one segment of a URL path."""
+
+
+# -- bodies
+
+
+class RunSettings(Body):
+    """Settings of the run."""
+
+    recursion_limit: int | None = Field(default=None, ge=1, le=1_000_000)
+    max_concurrency: int | None = Field(default=None, ge=1, le=10_000)
+    durability: Literal["sync", "async"] | None = None
+    context: JsonMap | None = None
+
+
+class StartRunBody(WorkflowBody):
+    """A run to start: of a stored definition, or of a served graph."""
+
+    input: Any = None
+    """Stored unchanged. Null is the same as an empty object."""
+    thread_id: ThreadName | None = None
+    """The thread to advance; a new one by default."""
+    idempotency_key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """A second request with the same key returns the existing run, with status 200."""
+    on_busy: OnBusy = "reject"
+    """The behaviour if another run uses the thread."""
+    after: Instant | None = None
+    """The run does not begin before this instant."""
+    timeout: float | None = Field(default=None, gt=0, le=LONGEST_TIMEOUT)
+    """Seconds after which the run fails."""
+    tags: list[Tag] = Field(default_factory=list[str], max_length=50)
+    metadata: JsonMap = Field(default_factory=dict, max_length=50)
+    concurrency_key: Name | None = None
+    concurrency_limit: int | None = Field(default=None, ge=1, le=100_000)
+    """Limit of concurrent runs with the same key."""
+    settings: RunSettings = RunSettings()
+
+    @model_validator(mode="after")
+    def _check_concurrency(self) -> StartRunBody:
+        if self.concurrency_limit is not None and self.concurrency_key is None:
+            raise ValueError("concurrencyLimit needs a concurrencyKey")
+        return self
+
+    def request(self) -> StartRun:
+        """Return the body as a request to the service."""
+        values = {name: getattr(self, name) for name in StartRunBody.model_fields if name not in ("settings", "input")}
+        settings = self.settings.model_dump(by_alias=True, exclude_none=True)
+        return StartRun(**values, settings=settings, input={} if self.input is None else self.input)
+
+
+class FilterBody(Body):
+    """A filter of runs; all conditions must match, and at least one is required."""
+
+    status: list[StatusName] = Field(default_factory=list[StatusName], max_length=7)
+    graph: Name | None = None
+    definition_id: Name | None = None
+    thread_id: Name | None = None
+    idempotency_key: Name | None = None
+    parent_id: Name | None = None
+    tags: list[Tag] = Field(default_factory=list[str], max_length=50)
+    metadata: dict[str, str] = Field(default_factory=dict[str, str], max_length=50)
+    created_from: Instant | None = None
+    created_to: Instant | None = None
+
+    @field_validator("status", mode="before")
+    @classmethod
+    def _lower(cls, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [name.lower() if isinstance(name, str) else name for name in cast("list[Any]", value)]
+
+    @model_validator(mode="after")
+    def _check_not_empty(self) -> FilterBody:
+        if not self.model_dump(exclude_defaults=True):
+            raise ValueError("give at least one condition: an empty filter would match all runs")
+        return self
+
+    def filter(self) -> RunFilter:
+        """Return the body as a filter of the service."""
+        values = {name: getattr(self, name) for name in FilterBody.model_fields if name != "status"}
+        return RunFilter(**values, status=[RunStatus(name) for name in self.status])
+
+
+class ResumeBody(Body):
+    """Input for a run that waits: a signal, or answers to its questions; none for a paused run."""
+
+    signal_type: Name | None = None
+    payload: JsonMap | None = None
+    """Becomes part of the state; names that begin with two underscores are refused."""
+    answers: JsonMap | None = Field(default=None, min_length=1)
+    """Answers by the ids of `GET /interrupts`."""
+    signal_id: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """The sender's id of the signal; a second signal with the same id is ignored."""
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> ResumeBody:
+        if self.answers is not None and self.signal_type is not None:
+            raise ValueError("give either signalType or answers")
+        if self.signal_type is None and (self.payload is not None or self.signal_id is not None):
+            raise ValueError("payload and signalId need a signalType")
+        return self
+
+
+class SignalBody(Body):
+    """A signal for a run, stored until a step waits for it."""
+
+    signal_type: Name
+    payload: JsonMap = Field(default_factory=dict)
+    signal_id: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+
+
+class CancelBody(Body):
+    """The reason of a cancellation."""
+
+    reason: Annotated[str, Field(max_length=1000)] | None = None
+
+
+# -- routes
 
 
 @router.post(
-    "",
-    **describe("Start a run.", STARTED_RUN, scope="runs:write", status=201, also={200: _EXISTS}, errors=(404, 409)),
+    "", **describe("Start a run.", STARTED_RUN, scope="runs:write", status=201, also={200: _EXISTS}, errors=(404, 409))
 )
 async def start_run(
     caller: CurrentCaller, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Starts a run of a stored definition or of a graph that is served. With `wait`, the answer comes when the run has
-    ended, waits for something from outside, or is paused; and after so many seconds in any case."""
+    """Starts a run of a stored definition or of a served graph. With `wait`, the response is sent once the run has
+    ended, waits for input, or is paused, and after so many seconds at the latest."""
     start = replace(
         body.request(), idempotency_key=resolve_key(idempotency_key, body.idempotency_key, "idempotencyKey")
     )
@@ -65,36 +188,36 @@ async def _start_and_wait(caller: Caller, start: StartRun, seconds: float) -> St
     return Started(await service.run(workspace, str(start.run_id)), created=True)
 
 
-@router.get("", **describe("Runs, the newest first.", RUN, scope="runs:read", page=True, parameters=METADATA))
+@router.get("", **describe("List runs, the newest first.", RUN, scope="runs:read", page=True, parameters=METADATA))
 async def list_runs(
     caller: CurrentCaller,
     conditions: RunQuery,
     page: PageNumber = 1,
     page_size: PageSize = 20,
     sort: Annotated[
-        Sort, Query(description="By what they are sorted; a minus means the largest first.")
+        Sort, Query(description="The column to sort by; a minus sorts in descending order.")
     ] = "-createdAt",
 ) -> Response:
-    """Runs that fit every filter. `metadata.<name>=<value>` finds runs by an entry of their metadata."""
+    """Returns the runs that match all filters; `metadata.<name>=<value>` matches an entry of their metadata."""
     order = Order(to_snake(sort.lstrip("-")), sort.startswith("-"))
     runs = await caller.service.runs(caller.workspace_id, conditions, page=page, page_size=page_size, order=order)
     return Paging(page, page_size).answer(RUN, runs.items, runs.total)
 
 
-@router.post("/cancel", **describe("Cancel all runs that fit a filter.", RUN_IDS, scope="runs:write"))
+@router.post("/cancel", **describe("Cancel all runs that match a filter.", RUN_IDS, scope="runs:write"))
 async def cancel_runs(caller: CurrentCaller, body: FilterBody) -> Response:
     return answer({"runIds": await caller.service.cancel_all(caller.workspace_id, body.filter())})
 
 
-@router.post("/retry", **describe("Try all failed runs again that fit a filter.", RUN_IDS, scope="runs:write"))
+@router.post("/retry", **describe("Retry all failed runs that match a filter.", RUN_IDS, scope="runs:write"))
 async def retry_runs(caller: CurrentCaller, body: FilterBody) -> Response:
     return answer({"runIds": await caller.service.retry_all(caller.workspace_id, body.filter())})
 
 
-@router.get("/{id}", **describe("A run with its steps.", RUN_WITH_STEPS, scope="runs:read", errors=(404,)))
+@router.get("/{id}", **describe("Get a run with its steps.", RUN_WITH_STEPS, scope="runs:read", errors=(404,)))
 async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> Response:
-    """With `wait`, the answer comes when the run has ended, waits for something from outside, or is paused; and after
-    so many seconds in any case."""
+    """With `wait`, the response is sent once the run has ended, waits for input, or is paused, and after so many
+    seconds at the latest."""
     service, workspace = caller.service, caller.workspace_id
     run = await caller.context.closing.race(service.wait(workspace, run_id, wait)) if wait else None
     run = run or await service.run(workspace, run_id)
@@ -105,12 +228,12 @@ async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> 
 _CHANGES: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
 
 
-@router.post("/{id}/resume", **describe("Let a run go on.", RUN, **_CHANGES))
+@router.post("/{id}/resume", **describe("Resume a run.", RUN, **_CHANGES))
 async def resume_run(
     caller: CurrentCaller, run_id: PathId, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """With a signal that the run waits for, with answers to its questions, or without a body if it is paused. To answer
-    an approval, the key needs the scope `approvals:decide` too."""
+    """Send a signal that the run waits for, answers to its questions, or no body if it is paused. To answer an
+    approval, the key also needs the scope `approvals:decide`."""
     service, workspace = caller.service, caller.workspace_id
     if body is not None and body.answers is not None:
         run = await service.answer(workspace, run_id, body.answers, key=caller.key)
@@ -127,7 +250,7 @@ async def resume_run(
 async def signal_run(
     caller: CurrentCaller, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """The signal may come before the run waits for it: it is kept until then."""
+    """The signal may arrive before the run waits for it: it is stored until then."""
     key = resolve_key(idempotency_key, body.signal_id, "signalId")
     run = await caller.service.signal(caller.workspace_id, run_id, body.signal_type, body.payload, key=key)
     return RUN.answer(run)
@@ -135,16 +258,16 @@ async def signal_run(
 
 @router.post("/{id}/cancel", **describe("Cancel a run.", RUN, **_CHANGES))
 async def cancel_run(caller: CurrentCaller, run_id: PathId, body: CancelBody | None = None) -> Response:
-    """A run that has ended stays as it is."""
+    """A run that has ended is not changed."""
     reason = body.reason if body is not None else None
     return RUN.answer(await caller.service.cancel(caller.workspace_id, run_id, reason))
 
 
-@router.post("/{id}/pause", **describe("Pause a run after its present step.", RUN, **_CHANGES))
+@router.post("/{id}/pause", **describe("Pause a run after its current step.", RUN, **_CHANGES))
 async def pause_run(caller: CurrentCaller, run_id: PathId) -> Response:
     return RUN.answer(await caller.service.pause(caller.workspace_id, run_id))
 
 
-@router.post("/{id}/retry", **describe("Try a failed run again, from the step that failed.", RUN, **_CHANGES))
+@router.post("/{id}/retry", **describe("Retry a failed run from the step that failed.", RUN, **_CHANGES))
 async def retry_run(caller: CurrentCaller, run_id: PathId) -> Response:
     return RUN.answer(await caller.service.retry(caller.workspace_id, run_id))

@@ -1,24 +1,76 @@
-"""Schedules: runs started by the clock."""
+"""Schedules and triggers: runs started by the clock and by events."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field
 
-from statewright.server.bodies.automation import ScheduleBody, ScheduleChanges
+from statewright.api.automation import CatchUp, Overlap
+from statewright.server.http.body import Body, JsonMap, Name, Tag, WorkflowBody
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
-from statewright.server.resources import PREVIEW, SCHEDULE
+from statewright.server.resources import PREVIEW, SCHEDULE, TRIGGER
 from statewright.service import schedules
+from statewright.service.operations import triggers
+from statewright.service.operations.triggers import NewTrigger
 from statewright.service.schedules import NewSchedule
 
-router = APIRouter(prefix="/api/v1/schedules", route_class=StrictRoute, tags=["schedules"])
+schedules_router = APIRouter(prefix="/api/v1/schedules", route_class=StrictRoute, tags=["schedules"])
+triggers_router = APIRouter(prefix="/api/v1/triggers", route_class=StrictRoute, tags=["triggers"])
 _SCOPE = "schedules:manage"
+Cron = Annotated[str, Field(min_length=1, max_length=200, examples=["0 9 * * MON-FRI"])]
+Zone = Annotated[str, Field(min_length=1, max_length=100, examples=["Europe/Berlin"])]
 
 
-@router.post("", **describe("Make a schedule.", SCHEDULE, scope=_SCOPE, status=201, errors=(404, 409)))
+class ScheduleBody(WorkflowBody):
+    """A schedule to create."""
+
+    name: Name
+    cron: Cron
+    timezone: Zone = "UTC"
+    input: Any = None
+    overlap: Overlap = "skip"
+    catch_up: CatchUp = "last"
+    paused: bool = False
+    tags: list[Tag] = Field(default_factory=list[str], max_length=50)
+    metadata: JsonMap = Field(default_factory=dict, max_length=50)
+
+
+class ScheduleChanges(Body):
+    """Changes of a schedule."""
+
+    name: Name | None = None
+    cron: Cron | None = None
+    timezone: Zone | None = None
+    input: Any = None
+    overlap: Overlap | None = None
+    catch_up: CatchUp | None = None
+    tags: list[Tag] | None = Field(default=None, max_length=50)
+    metadata: JsonMap | None = Field(default=None, max_length=50)
+
+
+class TriggerBody(WorkflowBody):
+    """A trigger to create."""
+
+    event: Name
+    match: JsonMap = Field(default_factory=dict, max_length=20)
+    """Required values of the payload by dotted path; empty matches everything."""
+
+
+class TriggerChanges(Body):
+    """Changes of a trigger."""
+
+    match: JsonMap | None = Field(default=None, max_length=20)
+    active: bool | None = None
+
+
+# -- schedules
+
+
+@schedules_router.post("", **describe("Create a schedule.", SCHEDULE, scope=_SCOPE, status=201, errors=(404, 409)))
 async def add_schedule(caller: CurrentCaller, body: ScheduleBody) -> Response:
     schedule = await schedules.add_schedule(
         caller.ledger, caller.workspace_id, NewSchedule(**body.model_dump()), caller.now
@@ -27,39 +79,36 @@ async def add_schedule(caller: CurrentCaller, body: ScheduleBody) -> Response:
     return SCHEDULE.answer(schedule, 201)
 
 
-@router.get("", **describe("Schedules, by their names.", SCHEDULE, scope=_SCOPE, page=True))
+@schedules_router.get("", **describe("List schedules, sorted by name.", SCHEDULE, scope=_SCOPE, page=True))
 async def list_schedules(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await schedules.list_schedules(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await schedules.count_schedules(caller.ledger, caller.workspace_id)
     return paging.answer(SCHEDULE, items, total)
 
 
-@router.get("/{id}", **describe("A schedule.", SCHEDULE, scope=_SCOPE, errors=(404,)))
+@schedules_router.get("/{id}", **describe("Get a schedule.", SCHEDULE, scope=_SCOPE, errors=(404,)))
 async def read_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     return SCHEDULE.answer(await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id))
 
 
-@router.patch("/{id}", **describe("Change a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
+@schedules_router.patch("/{id}", **describe("Change a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
 async def change_schedule(caller: CurrentCaller, schedule_id: PathId, body: ScheduleChanges) -> Response:
-    changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if _is_change(name, value)}
+    fields = body.model_dump(exclude_unset=True)
+    # Null is a value of the input, and means no change elsewhere.
+    changes = {name: value for name, value in fields.items() if value is not None or name == "input"}
     changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, schedule_id, changes, caller.now)
     caller.service.ring()
     return SCHEDULE.answer(changed)
 
 
-def _is_change(name: str, value: object) -> bool:
-    """Return True if the field is to change: null is a value of the input, and means no change elsewhere."""
-    return value is not None or name == "input"
-
-
-@router.post("/{id}/pause", **describe("Start nothing until it is resumed.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
+@schedules_router.post("/{id}/pause", **describe("Pause a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
 async def pause_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     paused = await schedules.pause_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
     return SCHEDULE.answer(paused)
 
 
-@router.post(
-    "/{id}/resume", **describe("Go on with the next time after now.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
+@schedules_router.post(
+    "/{id}/resume", **describe("Resume a schedule, from its next time on.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
 )
 async def resume_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     resumed = await schedules.resume_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
@@ -67,7 +116,9 @@ async def resume_schedule(caller: CurrentCaller, schedule_id: PathId) -> Respons
     return SCHEDULE.answer(resumed)
 
 
-@router.get("/{id}/preview", **describe("When it starts its next runs.", PREVIEW, scope=_SCOPE, errors=(404,)))
+@schedules_router.get(
+    "/{id}/preview", **describe("Preview the next times of a schedule.", PREVIEW, scope=_SCOPE, errors=(404,))
+)
 async def preview_schedule(
     caller: CurrentCaller, schedule_id: PathId, count: Annotated[int, Query(ge=1, le=100)] = 10
 ) -> Response:
@@ -75,7 +126,41 @@ async def preview_schedule(
     return answer({"times": schedules.preview(schedule, count, caller.now)})
 
 
-@router.delete("/{id}", **describe("Remove a schedule.", scope=_SCOPE, status=204, errors=(404,)))
+@schedules_router.delete("/{id}", **describe("Remove a schedule.", scope=_SCOPE, status=204, errors=(404,)))
 async def remove_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     await schedules.remove_schedule(caller.ledger, caller.workspace_id, schedule_id)
+    return Response(status_code=204)
+
+
+# -- triggers
+
+
+@triggers_router.post("", **describe("Create a trigger.", TRIGGER, scope=_SCOPE, status=201, errors=(404,)))
+async def add_trigger(caller: CurrentCaller, body: TriggerBody) -> Response:
+    new = NewTrigger(**body.model_dump())
+    return TRIGGER.answer(await triggers.add_trigger(caller.ledger, caller.workspace_id, new, caller.now), 201)
+
+
+@triggers_router.get("", **describe("List triggers, the oldest first.", TRIGGER, scope=_SCOPE, page=True))
+async def list_triggers(caller: CurrentCaller, paging: PageQuery) -> Response:
+    items = await triggers.list_triggers(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
+    total = await triggers.count_triggers(caller.ledger, caller.workspace_id)
+    return paging.answer(TRIGGER, items, total)
+
+
+@triggers_router.get("/{id}", **describe("Get a trigger.", TRIGGER, scope=_SCOPE, errors=(404,)))
+async def read_trigger(caller: CurrentCaller, trigger_id: PathId) -> Response:
+    return TRIGGER.answer(await triggers.get_trigger(caller.ledger, caller.workspace_id, trigger_id))
+
+
+@triggers_router.patch("/{id}", **describe("Change a trigger.", TRIGGER, scope=_SCOPE, errors=(404,)))
+async def change_trigger(caller: CurrentCaller, trigger_id: PathId, body: TriggerChanges) -> Response:
+    changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if value is not None}
+    changed = await triggers.change_trigger(caller.ledger, caller.workspace_id, trigger_id, changes)
+    return TRIGGER.answer(changed)
+
+
+@triggers_router.delete("/{id}", **describe("Remove a trigger.", scope=_SCOPE, status=204, errors=(404,)))
+async def remove_trigger(caller: CurrentCaller, trigger_id: PathId) -> Response:
+    await triggers.remove_trigger(caller.ledger, caller.workspace_id, trigger_id)
     return Response(status_code=204)

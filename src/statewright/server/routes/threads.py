@@ -2,55 +2,81 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field, model_validator
 
-from statewright.server.bodies.base import JsonMap
-from statewright.server.bodies.runs import ForkBody, UpdateThreadBody
+from statewright.server.http.body import Body, JsonMap, Name
 from statewright.server.http.encode import answer
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import THREAD
 
 router = APIRouter(prefix="/api/v1/threads/{id}", route_class=StrictRoute, tags=["threads"])
-At = Annotated[str | None, Query(alias="checkpointId", description="Where it stood then; its head if none is given.")]
+At = Annotated[
+    str | None, Query(alias="checkpointId", description="The checkpoint; the head of the thread by default.")
+]
 Branch = Annotated[str | None, Query(description="Only this branch.")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="The largest number of checkpoints.")]
 Checkpoint = Annotated[str, Query(min_length=1, max_length=200, description="The id of a checkpoint.")]
 
 
-@router.get("/state", **describe("The state of a thread.", THREAD, scope="threads:read", errors=(404,)))
+class ForkBody(Body):
+    """A branch that begins at a checkpoint."""
+
+    checkpoint_id: Name
+    branch: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+$")] | None = None
+    """The name of the branch; without one, the checkpoint becomes the head of its own branch again."""
+
+
+class UpdateThreadBody(Body):
+    """A change of the state, as if a node had returned the values."""
+
+    values: Any = None
+    as_node: Name | None = None
+    checkpoint_id: Name | None = None
+    """The checkpoint to start from; the head of the thread by default."""
+
+    @model_validator(mode="after")
+    def _check_values(self) -> UpdateThreadBody:
+        if "values" not in self.model_fields_set:
+            raise ValueError("values are required")
+        return self
+
+
+@router.get("/state", **describe("Get the state of a thread.", THREAD, scope="threads:read", errors=(404,)))
 async def read_state(caller: CurrentCaller, thread_id: PathId, at: At = None) -> Response:
     return answer(await caller.service.threads.state(caller.workspace_id, thread_id, at))
 
 
-@router.get("/history", **describe("Its checkpoints.", THREAD, many=True, scope="threads:read", errors=(404,)))
+@router.get(
+    "/history", **describe("List the checkpoints of a thread.", THREAD, many=True, scope="threads:read", errors=(404,))
+)
 async def read_history(caller: CurrentCaller, thread_id: PathId, branch: Branch = None, limit: Limit = 100) -> Response:
-    """The newest first, of all branches. Each names its parent, so that they are a tree."""
+    """The newest first, of all branches. Each names its parent."""
     return answer(await caller.service.threads.history(caller.workspace_id, thread_id, branch=branch, limit=limit))
 
 
-@router.get("/diff", **describe("What two checkpoints differ in.", JsonMap, scope="threads:read", errors=(404,)))
+@router.get("/diff", **describe("Compare two checkpoints.", JsonMap, scope="threads:read", errors=(404,)))
 async def read_diff(caller: CurrentCaller, thread_id: PathId, before: Checkpoint, after: Checkpoint) -> Response:
     return answer(await caller.service.threads.diff(caller.workspace_id, thread_id, before, after))
 
 
 @router.post(
-    "/fork",
-    **describe("Begin a branch at a checkpoint.", THREAD, scope="threads:write", status=201, errors=(404, 409)),
+    "/fork", **describe("Start a branch at a checkpoint.", THREAD, scope="threads:write", status=201, errors=(404, 409))
 )
 async def fork(caller: CurrentCaller, thread_id: PathId, body: ForkBody) -> Response:
-    """If its runs ask for approvals, the scope `approvals:decide` is needed too."""
+    """If runs of the thread ask for approvals, the key also needs the scope `approvals:decide`."""
     forked = await caller.service.threads.fork(
         caller.workspace_id, thread_id, body.checkpoint_id, body.branch, key=caller.key
     )
     return answer(forked, status=201)
 
 
-@router.post("/state", **describe("Change the state.", THREAD, scope="threads:write", errors=(404, 409)))
+@router.post("/state", **describe("Change the state of a thread.", THREAD, scope="threads:write", errors=(404, 409)))
 async def update_state(caller: CurrentCaller, thread_id: PathId, body: UpdateThreadBody) -> Response:
-    """As if the node `asNode` had answered `values`; what was there before stays in the history. If its runs ask for
-    approvals, the scope `approvals:decide` is needed too."""
+    """Changes the state as if the node `asNode` had returned `values`; the history is kept. If runs of the thread ask
+    for approvals, the key also needs the scope `approvals:decide`."""
     update = caller.service.threads.update(
         caller.workspace_id,
         thread_id,

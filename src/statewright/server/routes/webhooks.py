@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
+from pydantic import Field
 
-from statewright.server.bodies.automation import WebhookBody, WebhookChanges
 from statewright.server.context.auth import Caller
+from statewright.server.http.body import Body
 from statewright.server.http.encode import answer
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
@@ -17,6 +18,29 @@ from statewright.service.webhooks import WithSecret
 
 router = APIRouter(prefix="/api/v1/webhooks", route_class=StrictRoute, tags=["webhooks"])
 _SCOPE = "webhooks:manage"
+Address = Annotated[str, Field(min_length=1, max_length=2048)]
+EventName = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class WebhookBody(Body):
+    """A webhook to create."""
+
+    url: Address
+    events: list[EventName] = Field(default_factory=list[str], max_length=20)
+    """The event types to send; all if empty."""
+    description: Annotated[str, Field(max_length=1000)] = ""
+
+
+class WebhookChanges(Body):
+    """Changes of a webhook."""
+
+    url: Address | None = None
+    events: list[EventName] | None = Field(default=None, max_length=20)
+    description: Annotated[str, Field(max_length=1000)] | None = None
+    active: bool | None = None
+    """Activating a webhook resets its count of failures."""
+    rotate_secret: bool = False
+    """True to generate a new secret, which the response contains."""
 
 
 def _context(caller: Caller) -> dict[str, Any]:
@@ -27,9 +51,9 @@ def _with_secret(created: WithSecret) -> dict[str, Any]:
     return {**WEBHOOK.encode(created.webhook), "secret": created.secret}
 
 
-@router.post("", **describe("Make a webhook.", WEBHOOK_WITH_SECRET, scope=_SCOPE, status=201, errors=(409,)))
+@router.post("", **describe("Create a webhook.", WEBHOOK_WITH_SECRET, scope=_SCOPE, status=201, errors=(409,)))
 async def add_webhook(caller: CurrentCaller, body: WebhookBody) -> Response:
-    """The answer has the secret with which messages are signed; it is not shown again."""
+    """The response contains the secret that signs messages, which is not shown again."""
     workspace = caller.workspace_id
     created = await webhooks.add_webhook(
         caller.ledger, workspace, body.url, body.events, body.description, **_context(caller)
@@ -37,7 +61,7 @@ async def add_webhook(caller: CurrentCaller, body: WebhookBody) -> Response:
     return answer(_with_secret(created), status=201)
 
 
-@router.get("", **describe("Webhooks, the newest first.", WEBHOOK, scope=_SCOPE, page=True))
+@router.get("", **describe("List webhooks, the newest first.", WEBHOOK, scope=_SCOPE, page=True))
 async def list_webhooks(caller: CurrentCaller, paging: PageQuery) -> Response:
     page, total = await webhooks.list_webhooks(
         caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset
@@ -45,7 +69,7 @@ async def list_webhooks(caller: CurrentCaller, paging: PageQuery) -> Response:
     return paging.answer(WEBHOOK, page, total)
 
 
-@router.get("/{id}", **describe("A webhook.", WEBHOOK, scope=_SCOPE, errors=(404,)))
+@router.get("/{id}", **describe("Get a webhook.", WEBHOOK, scope=_SCOPE, errors=(404,)))
 async def read_webhook(caller: CurrentCaller, webhook_id: PathId) -> Response:
     return WEBHOOK.answer(await webhooks.get_webhook(caller.ledger, caller.workspace_id, webhook_id))
 
@@ -64,7 +88,10 @@ async def remove_webhook(caller: CurrentCaller, webhook_id: PathId) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/{id}/deliveries", **describe("Its messages.", DELIVERY, scope=_SCOPE, page=True, errors=(404,)))
+@router.get(
+    "/{id}/deliveries",
+    **describe("List the deliveries of a webhook.", DELIVERY, scope=_SCOPE, page=True, errors=(404,)),
+)
 async def list_deliveries(caller: CurrentCaller, webhook_id: PathId, paging: PageQuery) -> Response:
     page, total = await webhooks.deliveries_of(
         caller.ledger, caller.workspace_id, webhook_id, limit=paging.size, offset=paging.offset
@@ -72,7 +99,7 @@ async def list_deliveries(caller: CurrentCaller, webhook_id: PathId, paging: Pag
     return paging.answer(DELIVERY, page, total)
 
 
-@router.post("/{id}/test", **describe("Send a message to try it.", DELIVERY, scope=_SCOPE, errors=(404, 409)))
+@router.post("/{id}/test", **describe("Send a test message.", DELIVERY, scope=_SCOPE, errors=(404, 409)))
 async def send_test(caller: CurrentCaller, webhook_id: PathId) -> Response:
     delivery = await webhooks.send_test(caller.ledger, caller.workspace_id, webhook_id, now=caller.now)
     caller.service.ring()

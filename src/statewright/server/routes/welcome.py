@@ -15,8 +15,8 @@ from statewright.server.http.encode import Json
 router = APIRouter()
 _LINKS: Final = {
     "openapi": ("/openapi.json", "The API, as an OpenAPI document"),
-    "health": ("/health", "Whether the service works"),
-    "ready": ("/ready", "Whether it takes requests now"),
+    "health": ("/health", "The health of the service"),
+    "ready": ("/ready", "The readiness for requests"),
 }
 _STYLE: Final = (
     ":root{color-scheme:light dark}"
@@ -62,5 +62,5 @@ def _page(title: str, version: str, url: str) -> str:
         f"<p>Statewright {escape(version)}: durable runs of workflows, over HTTP.</p><ul>{links}</ul>"
         f"<h2>Start a run</h2><pre>{start}</pre><p>or</p><pre>{curl}</pre>"
         f"<p>With keys, send one in the header <code>x-api-key</code>; "
-        f"<code>statewright keys create NAME</code> makes one.</p></body></html>\n"
+        f"<code>statewright keys create NAME</code> creates one.</p></body></html>\n"
     )

@@ -33,17 +33,11 @@ class EventBytes:
         entry = self._cache.get(key)
         if entry is not None and (not is_live or entry[0] is event):
             return entry[1]
-        content = _encode_live(event) if is_live else _encode_stored(event)
+        data = encode((LIVE_EVENT if is_live else EVENT).encode(event))
+        end = b"\n" if is_live else b"id: %d\n\n" % event.seq
+        content = b"event: %b\ndata: %b\n%b" % (event.type.encode(), data, end)
         if len(content) <= _LARGEST:
             self._cache[key] = event, content
             if len(self._cache) > _CAPACITY:
                 self._cache.popitem(last=False)
         return content
-
-
-def _encode_stored(event: RunEvent) -> bytes:
-    return b"event: %b\ndata: %b\nid: %d\n\n" % (event.type.encode(), encode(EVENT.encode(event)), event.seq)
-
-
-def _encode_live(event: LiveEvent) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (event.type.encode(), encode(LIVE_EVENT.encode(event)))

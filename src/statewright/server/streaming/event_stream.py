@@ -8,7 +8,7 @@ event that it received."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, nullcontext
 from typing import Final, cast
 
@@ -64,7 +64,9 @@ class EventStream(Response):
                 await self._send(buffer, send)
         finally:
             unregister()
-            await _cancel_all(tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _send(self, buffer: _EventBuffer, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -161,9 +163,3 @@ async def _watch_disconnect(receive: Receive, disconnect: Callable[[], object]) 
     while (await receive())["type"] != "http.disconnect":
         pass
     disconnect()
-
-
-async def _cancel_all(tasks: Sequence[asyncio.Future[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

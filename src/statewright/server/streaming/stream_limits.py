@@ -49,7 +49,8 @@ class Streams:
         self._by_workspace[workspace_id] += 1
         if key is not None:
             self._by_key[key.id][token] = end
-            self._watch()
+            if self._checking is None or self._checking.done():
+                self._checking = asyncio.create_task(self._check_regularly())
         try:
             yield
         finally:
@@ -71,10 +72,6 @@ class Streams:
         if not self._by_key and self._checking is not None:
             self._checking.cancel()
             self._checking = None
-
-    def _watch(self) -> None:
-        if self._checking is None or self._checking.done():
-            self._checking = asyncio.create_task(self._check_regularly())
 
     async def _check_regularly(self) -> None:
         while True:

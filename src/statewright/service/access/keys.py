@@ -11,18 +11,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from statewright.async_futures import aresolve
-from statewright.errors import (
-    Forbidden,
-    InvalidRequest,
-    RecordConflict,
-    RequestConflict,
-    Unauthorized,
-    suggestion,
-)
+from statewright.errors import Forbidden, InvalidRequest, RecordConflict, RequestConflict, Unauthorized, suggestion
 from statewright.ids import draw_checkpoint_id
 from statewright.lru_cache import LRUCache
 from statewright.runs import ApiKey, Insert, Ledger, Order, Update, where
-from statewright.service.context.records import get_own
+from statewright.service.context.records import find_first, get_own
 from statewright.service.context.validation import instant, number, text, texts
 
 ADMIN: Final = "admin"
@@ -170,8 +163,8 @@ async def look_up(ledger: Ledger, digest: str | None) -> ApiKey | None:
         return None
     from hmac import compare_digest
 
-    keys: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(digest=digest), limit=1))
-    return keys[0] if keys and compare_digest(keys[0].digest, digest) else None
+    key = await find_first(ledger, ApiKey, where(digest=digest))
+    return key if key is not None and compare_digest(key.digest, digest) else None
 
 
 def checked_key(key: ApiKey | None, now: datetime) -> ApiKey:

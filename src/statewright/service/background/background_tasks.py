@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Final, Protocol
 
 from statewright.clock import Clock
@@ -36,7 +37,7 @@ class Background:
         self._sweeps: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Start on the running event loop."""
         self._loop = asyncio.get_running_loop()
         for task in self._tasks:
@@ -46,11 +47,14 @@ class Background:
 
     def ring(self) -> None:
         """Wake all tasks to look for work now. Thread-safe."""
+        for bell in self._bells:
+            self._set(bell)
+
+    def _set(self, bell: asyncio.Event) -> None:
+        """Set a bell from any thread."""
         loop = self._loop
-        if loop is None:
-            return
-        with suppress(RuntimeError):  # the loop has stopped
-            for bell in self._bells:
+        if loop is not None:
+            with suppress(RuntimeError):  # the loop has stopped
                 loop.call_soon_threadsafe(bell.set)
 
     async def stop(self) -> None:
@@ -76,16 +80,6 @@ class Background:
             except Exception:
                 logger.exception("%s has failed, and will be tried again.", type(task).__name__)
                 seconds = RETRY_AFTER
-            timer = self._clock.call_later(seconds, self._waker(bell))
+            timer = self._clock.call_later(seconds, partial(self._set, bell))
             await bell.wait()
             timer.cancel()
-
-    def _waker(self, bell: asyncio.Event) -> Callable[[], None]:
-        """Return a function that sets a bell from any thread."""
-        loop = asyncio.get_running_loop()
-
-        def ring() -> None:
-            with suppress(RuntimeError):  # the loop has stopped
-                loop.call_soon_threadsafe(bell.set)
-
-        return ring

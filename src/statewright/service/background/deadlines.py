@@ -9,6 +9,7 @@ from typing import Final
 from statewright.async_futures import aresolve
 from statewright.errors import RecordConflict
 from statewright.runs import Change, Condition, Ledger, Order, Run, RunStatus
+from statewright.service.context.records import find_first
 from statewright.service.engine.progress import NO_GRAPH, OnEnd, Progress
 
 _MAY_FAIL: Final = [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING]
@@ -35,8 +36,8 @@ class Deadlines:
         if len(late_runs) == _BATCH_SIZE:
             return now
         future = [*unclaimed, Condition("deadline_at", ">", now)]
-        next_runs = await aresolve(self._ledger.find(Run, future, order=Order("deadline_at"), limit=1))
-        return next_runs[0].deadline_at if next_runs else None
+        next_run = await find_first(self._ledger, Run, future, Order("deadline_at"))
+        return next_run.deadline_at if next_run is not None else None
 
     async def _fail(self, run: Run, now: datetime) -> None:
         progress = Progress(run, NO_GRAPH)

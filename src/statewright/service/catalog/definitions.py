@@ -12,7 +12,7 @@ from statewright.errors import DuplicateRecord, RequestConflict
 from statewright.runs import Insert, Json, StoredDefinition, where
 from statewright.service.catalog import catalog
 from statewright.service.context.records import Page
-from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.service_context import Operations
 from statewright.workflow.steps import read_definition
 
 
@@ -49,21 +49,17 @@ class GraphDescription:
     state_schema: Json
 
 
-class Definitions:
+class DefinitionOperations(Operations):
     """Stores definitions, and describes graphs."""
 
-    def __init__(self, context: ServiceContext) -> None:
-        self._context = context
-        self._versions = context.versions
-
-    async def add(self, workspace_id: str, body: Mapping[str, Any]) -> Added:
+    async def add_definition(self, workspace_id: str, body: Mapping[str, Any]) -> Added:
         """Store a version of a workflow in JSON; the same content again changes nothing.
 
         Raises WorkflowError with all problems, including unknown handlers, and RequestConflict if the version of the
         name is stored with a different content.
         """
         definition = read_definition(body)
-        self._context.catalog.compile_steps(definition)  # raises for unknown handlers, tools and models
+        self.context.catalog.compile_steps(definition)  # raises for unknown handlers, tools and models
         stored = StoredDefinition(
             id=catalog.definition_id(workspace_id, definition.name, definition.version),
             workspace_id=workspace_id,
@@ -73,16 +69,16 @@ class Definitions:
             description=definition.description,
             digest=definition.digest,
             body=definition.to_json(),
-            created_at=self._context.now(),
+            created_at=self.context.now(),
         )
         try:
-            await self._context.write([Insert(stored)])
+            await self.context.write([Insert(stored)])
         except DuplicateRecord:
             return Added(await self._find_same(stored), created=False)
         return Added(stored, created=True)
 
     async def _find_same(self, stored: StoredDefinition) -> StoredDefinition:
-        existing = await adrive(self._versions.stored(stored.workspace_id, stored.id))
+        existing = await adrive(self.context.versions.stored(stored.workspace_id, stored.id))
         if existing.digest != stored.digest:
             raise RequestConflict(
                 f"Version {stored.version!r} of {stored.name!r} is stored with a different content, and a version "
@@ -91,27 +87,27 @@ class Definitions:
             )
         return existing
 
-    async def page(self, workspace_id: str, *, page: int, page_size: int) -> Page[StoredDefinition]:
-        """Return the versions that a workspace has stored, the newest first."""
+    async def definitions(self, workspace_id: str, *, page: int = 1, page_size: int = 20) -> Page[StoredDefinition]:
+        """Return a page of the versions that a workspace has stored, the newest first."""
         conditions = where(workspace_id=workspace_id)
-        return await self._context.records.page(StoredDefinition, conditions, page=page, page_size=page_size)
+        return await self.context.records.page(StoredDefinition, conditions, page=page, page_size=page_size)
 
-    async def get(self, workspace_id: str, definition_id: str) -> StoredDefinition:
+    async def definition(self, workspace_id: str, definition_id: str) -> StoredDefinition:
         """Return a version, of the workspace or of the project. Raises NotFound."""
-        return await adrive(self._versions.stored(workspace_id, definition_id))
+        return await adrive(self.context.versions.stored(workspace_id, definition_id))
 
     async def graphs(self, workspace_id: str) -> list[ServedGraph]:
         """Return the graphs that can be run by name: those of the project, and the newest versions of the workspace."""
-        definitions = await aresolve(self._context.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
+        definitions = await aresolve(self.context.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
         newest = {definition.name: definition for definition in sorted(definitions, key=attrgetter("created_at"))}
-        served = self._context.catalog.stored(self._context.now())
+        served = self.context.catalog.stored(self.context.now())
         graphs = {definition.name: _describe(definition) for definition in [*newest.values(), *served]}
         return [graphs[name] for name in sorted(graphs)]
 
     async def graph(self, workspace_id: str, name: str) -> GraphDescription:
         """Return the drawing and the schemas of a graph. Raises NotFound."""
-        definition = await adrive(self._versions.newest(workspace_id, name))
-        app = self._context.catalog.app_of(definition)
+        definition = await adrive(self.context.versions.newest(workspace_id, name))
+        app = self.context.catalog.app_of(definition)
         drawing = app.get_graph()
         diagram = drawing.to_json()
         return GraphDescription(

@@ -6,7 +6,7 @@ lookup serves callers on an event loop (`adrive`) and nodes that run on worker t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from statewright.async_futures import adrive, aresolve
@@ -82,6 +82,14 @@ class Target(NamedTuple):
     graph: str
     definition_id: str | None
     """The version; None for the newest at each time."""
+
+
+def with_one_target(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes of a schedule or trigger in which a new graph replaces a definition, and vice versa."""
+    if ("graph" in changes) == ("definition_id" in changes):
+        return dict(changes)
+    replaced = "definition_id" if "graph" in changes else "graph"
+    return {**changes, replaced: None}
 
 
 async def find_target(ledger: Ledger, workspace_id: str, graph: str | None, definition_id: str | None) -> Target:

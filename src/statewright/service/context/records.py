@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from statewright.async_futures import aresolve
@@ -20,10 +22,10 @@ from statewright.runs import (
     Run,
     RunLabel,
     RunStatus,
+    StepStatus,
     Where,
     where,
 )
-from statewright.service.context.jsonable import entries_as_text
 from statewright.service.context.requests import RunFilter
 
 R = TypeVar("R", bound=Record)
@@ -32,6 +34,7 @@ MOST_LABELS: Final = 50
 """Limit of tags and metadata entries in a filter, and of tags of a run."""
 UNFINISHED: Final = [status for status in RunStatus if status not in ENDED]
 """The statuses of runs that have not ended."""
+UNFINISHED_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,12 @@ async def get_own(ledger: Ledger, kind: type[R], workspace_id: str, record_id: s
     if record is None or record.workspace_id != workspace_id:
         raise NotFound(f"{noun[0].upper()}{noun[1:]} {record_id!r} does not exist in this workspace.")
     return record
+
+
+async def find_first(ledger: Ledger, kind: type[R], conditions: Where, order: Order | None = None) -> R | None:
+    """Return the first of the matching records, sorted by id by default; None if there is none."""
+    records = await aresolve(ledger.find(kind, conditions, order=order, limit=1))
+    return records[0] if records else None
 
 
 class Records:
@@ -107,10 +116,22 @@ def conditions_of(workspace_id: str, filters: RunFilter) -> list[Condition]:
     return conditions
 
 
+def entries_as_text(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the entries of a map as searchable text: values that are not strings as JSON."""
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, sort_keys=True) for key, value in values.items()
+    }
+
+
 async def load_if_claimed(ledger: Ledger, run: Run) -> Run | None:
     """Return the current record of a run if its claim is unchanged; None if the run is gone or has another claim."""
     current = await aresolve(ledger.get(Run, run.id))
     return current if current is not None and current.claim == run.claim else None
+
+
+def released(due_at: datetime | None) -> dict[str, Any]:
+    """Return the columns of a run that its worker releases. It can be claimed again once it is due, if ever."""
+    return {"claim": None, "worker_id": None, "due_at": due_at}
 
 
 def guard_claim(run: Run) -> Change:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from statewright.async_futures import aresolve
 from statewright.checkpoint import WorkspaceCheckpointer
@@ -19,9 +19,33 @@ from statewright.service.access.spending import Limits, Spending
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.catalog.versions import Versions
 from statewright.service.context.records import Records
-from statewright.service.context.settings import ServiceSettings
 from statewright.service.following.hub import Hub
 from statewright.service.following.run_watch import RunWatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """Settings of the service. The defaults suit one machine."""
+
+    capacity: int = 100
+    """Limit of concurrent runs in this process; others wait in the ledger."""
+    lease: float = 30.0
+    """Seconds after which a worker without heartbeats counts as lost. It sends three heartbeats in that time."""
+    look_every: float = 1.0
+    """Seconds between polls for work that this process was not notified of."""
+    drain: float = 20.0
+    """Seconds that running steps have to end when the service stops. Then they are cancelled, and other workers
+    execute them again."""
+    durability: Literal["sync", "async"] = "sync"
+    """The default durability of runs."""
+    max_input: int = 1_000_000
+    """Limit of the input of a run, in bytes of JSON."""
+    max_payload: int = 256_000
+    """Limit of a signal, an answer or an event, in bytes of JSON."""
+    max_output: int = 10_000_000
+    """Limit of the result of a run, in bytes of JSON. A run with a larger result fails."""
+    max_steps: int = 1000
+    """The default limit of supersteps of a run."""
 
 
 class Meter(Protocol):
@@ -119,6 +143,17 @@ class ServiceContext:
             self.ring()
         if any(isinstance(change, Announce) and change.made for change in changes):
             self.ring_background()
+
+
+class Operations:
+    """Base class of the groups of operations that make up `Service`."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self.context = context
+
+    async def run(self, workspace_id: str, run_id: str) -> Run:
+        """Return a run. Raises NotFound."""
+        return await self.context.records.run(workspace_id, run_id)
 
 
 def _makes_due(change: Change) -> bool:

@@ -11,12 +11,11 @@ another worker by now: the attempt ends, and changes nothing more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from statewright.async_futures import aresolve
 from statewright.errors import (
     CheckpointConflict,
     DuplicateRecord,
@@ -29,16 +28,16 @@ from statewright.errors import (
     ThreadBusy,
     WorkflowError,
 )
-from statewright.graph import RunStarter
-from statewright.runs import Change, DailySpending, Run, RunStatus, Spend
+from statewright.runs import DailySpending, Run, RunStatus, Spend
 from statewright.runtime import CompiledGraph, RunControl
 from statewright.service.access.spending import SpendingLimits
 from statewright.service.context.records import load_if_claimed
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.attempt_start import AttemptPreparation
-from statewright.service.engine.progress import NO_GRAPH, OnEnd, Progress, Stopping
+from statewright.service.engine.children import ChildStarter
+from statewright.service.engine.progress import NO_GRAPH, Progress, Stopping
 from statewright.service.engine.recorder import RunRecorder
-from statewright.service.engine.thread_takeover import ThreadTakeover
+from statewright.service.operations.starting import Starter
 
 logger = logging.getLogger("statewright.service")
 _RETRY_AFTER: Final = timedelta(seconds=0.5)
@@ -49,27 +48,17 @@ _PRECEDENCE: Final[Mapping[str, int]] = {"release": 0, "limit": 1, "pause": 2}
 """The reasons to stop before the next superstep, in ascending order: a reason replaces those of less duration."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunHooks:
-    """Behaviour of attempts that the engine does not define itself."""
-
-    load_graph: Callable[[Run], Awaitable[CompiledGraph]]
-    """Returns the graph of a run. Raises NotFound or WorkflowError if its code is not available in this process."""
-    child_starter: Callable[[Run, Progress], RunStarter] | None = None
-    """Returns the object that starts child runs for the nodes of a run."""
-    on_end: OnEnd | None = None
-    """Returns further changes for the transaction in which a run ends."""
-
-
 class RunAttempt:
     """Advances a run that was claimed."""
 
-    def __init__(self, run: Run, context: ServiceContext, hooks: RunHooks) -> None:
+    def __init__(self, run: Run, context: ServiceContext, starter: Starter) -> None:
+        """`starter` creates the child runs that nodes start, and the run of a failure handler."""
         self.run_id = run.id
         self.claim = run.claim
         self._run = run
         self._context = context
-        self._hooks = hooks
+        self._starter = starter
+        self._preparation = AttemptPreparation(context, run)
         self._control = RunControl()
         self._progress: Progress | None = None
         self._stopping: Stopping | None = None
@@ -153,7 +142,7 @@ class RunAttempt:
             await self._handle_refused_write(error)
         except (ThreadBusy, CheckpointConflict):
             # Perhaps by an earlier attempt at this run, which could not release the thread.
-            await ThreadTakeover(self._context, self._run).release_stale_lease()
+            await self._preparation.release_stale_lease()
             await self._postpone(self._context.now() + _RETRY_AFTER)
         except StorageUnavailable:
             logger.exception("Run %s cannot be saved now. It will be tried again.", self.run_id)
@@ -164,7 +153,7 @@ class RunAttempt:
         if await self._postpone_if_over_limit():
             return
         try:
-            graph = await self._hooks.load_graph(run)
+            graph = await context.versions.load_graph(run)
         except (NotFound, WorkflowError) as error:
             await self._postpone_missing_code(error)
             return
@@ -173,7 +162,7 @@ class RunAttempt:
             return
         if context.meter is not None:
             context.meter.begins_run(run.id, run.workspace_id)
-        start = await AttemptPreparation(context, run).prepare(graph)
+        start = await self._preparation.prepare(graph)
         if start is None:
             return
         progress = start.progress
@@ -185,8 +174,8 @@ class RunAttempt:
             await self._time_out(progress)
             return
         recorder = RunRecorder(context, progress, on_lost=self.cancel, on_spent=self._count_spending)
-        child_starter = self._hooks.child_starter(run, progress) if self._hooks.child_starter is not None else None
-        await self._call_graph(recorder.graph(graph, starter=child_starter, **context.services), start.input, progress)
+        children = ChildStarter(run, progress, context, self._starter)
+        await self._call_graph(recorder.graph(graph, starter=children, **context.services), start.input, progress)
 
     async def _call_graph(self, graph: CompiledGraph, graph_input: Any, progress: Progress) -> None:
         deadline_timer = self._start_deadline_timer()
@@ -229,7 +218,7 @@ class RunAttempt:
         return {name: value for name, value in options.items() if value is not None}
 
     def _configure(self, progress: Progress) -> None:
-        progress.on_end, progress.redact = self._hooks.on_end, self._context.redact
+        progress.on_end, progress.redact = self._starter.failure_handler_changes, self._context.redact
         progress.max_output = self._context.settings.max_output
 
     # -- deadlines
@@ -258,7 +247,7 @@ class RunAttempt:
         """Release the run until an instant."""
         progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
         try:
-            await self._write(progress.postpone_changes(until, self._context.now()))
+            await self._context.write(progress.postpone_changes(until, self._context.now()))
         except RecordConflict:
             logger.info("Run %s was taken over or cancelled.", self.run_id)
         except StatewrightError:
@@ -276,7 +265,7 @@ class RunAttempt:
             return False
         progress = Progress(replace(run, status=RunStatus.PENDING), NO_GRAPH)
         pauses = run.status is RunStatus.RUNNING
-        await self._write(progress.next_day_changes(limit, context.now(), pauses=pauses))
+        await self._context.write(progress.next_day_changes(limit, context.now(), pauses=pauses))
         return True
 
     async def _postpone_missing_code(self, error: StatewrightError) -> None:
@@ -315,8 +304,4 @@ class RunAttempt:
 
     async def _fail(self, progress: Progress, error: BaseException) -> None:
         self._configure(progress)
-        await self._write(progress.failure_changes(error, self._context.now()))
-
-    async def _write(self, changes: Sequence[Change]) -> None:
-        await aresolve(self._context.ledger.write(changes))
-        self._context.publish(changes)
+        await self._context.write(progress.failure_changes(error, self._context.now()))

@@ -3,22 +3,30 @@
 There are three cases. A run that has not begun takes its thread over and starts from its input. A run that waits is
 resumed with the answers that have arrived; if there are none, it keeps waiting and the attempt is over. Any other run
 was interrupted by the end of its worker, and continues from its last checkpoint.
+
+The thread may have another holder: a run that was cancelled for this one, or an attempt that has lost its claim. A run
+on a busy thread may be started with `on_busy="interrupt"` or `"rollback"`: the runs that have the thread are cancelled,
+and the new run continues from their last checkpoint, or from the one before them. A cancelled attempt may still hold
+the lease of the thread, because its process has not noticed the cancellation, or is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from statewright.async_futures import aresolve
-from statewright.errors import RecordConflict
+from statewright.checkpoint import Checkpointer, LeaseRequest, run_of
+from statewright.errors import LeaseLost, RecordConflict
 from statewright.graph import Command
-from statewright.runs import Advance, Condition, Order, Run, RunStatus, Signal, StepRun, StepStatus, Update, Wait, where
+from statewright.runs import Advance, Condition, Order, Run, RunStatus, Signal, StepRun, Update, Wait, where
 from statewright.runtime import CompiledGraph
+from statewright.runtime.concurrency.worker_threads import call_in_thread
+from statewright.service.context.records import UNFINISHED_STEPS, guard_claim, load_if_claimed, released
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress
-from statewright.service.engine.thread_takeover import ThreadTakeover
 from statewright.service.engine.waits import (
     Arrivals,
     due_if_signalled,
@@ -28,8 +36,7 @@ from statewright.service.engine.waits import (
     refusal_events,
     taken_changes,
 )
-
-_OPEN_STEPS: Final = (StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING)
+from statewright.service.operations.thread_edits import EditRecorder, find_edited_run
 
 
 class AttemptStart(NamedTuple):
@@ -45,23 +52,23 @@ class AttemptPreparation:
 
     def __init__(self, context: ServiceContext, run: Run) -> None:
         self._context = context
+        self._ledger = context.ledger
         self._run = run
         self._saver = context.saver_of(run.workspace_id)
-        self._takeover = ThreadTakeover(context, run)
 
     async def prepare(self, graph: CompiledGraph) -> AttemptStart | None:
         """Return the start of the attempt; None if the run keeps waiting."""
         run = self._run
         if not run.begun:
             self._report_queue_time()
-            await self._takeover.take_over(graph)
+            await self._take_over(graph)
             return AttemptStart(run.input if run.input is not None else {}, Progress(run, graph.graph))
-        open_steps = [*where(run_id=run.id), Condition("status", "in", _OPEN_STEPS)]
-        steps = await aresolve(self._context.ledger.find(StepRun, open_steps))
-        waits = await aresolve(self._context.ledger.find(Wait, where(run_id=run.id)))
+        open_steps = [*where(run_id=run.id), Condition("status", "in", UNFINISHED_STEPS)]
+        steps = await aresolve(self._ledger.find(StepRun, open_steps))
+        waits = await aresolve(self._ledger.find(Wait, where(run_id=run.id)))
         if run.status is RunStatus.WAITING:
             return await self._resume_waiting(graph, steps, waits)
-        await self._takeover.release_stale_lease()
+        await self.release_stale_lease()
         progress = Progress(run, graph.graph, steps=steps, waits=waits)
         inbox = await self._load_inbox()
         progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
@@ -97,7 +104,7 @@ class AttemptPreparation:
     async def _load_inbox(self) -> Sequence[Signal]:
         """Return the untaken signals for the run, the oldest first."""
         untaken = where(run_id=self._run.id, taken=False)
-        return await aresolve(self._context.ledger.find(Signal, untaken, order=Order("created_at")))
+        return await aresolve(self._ledger.find(Signal, untaken, order=Order("created_at")))
 
     async def _refuse_invalid(self, arrivals: Arrivals) -> None:
         """Refuse the answers that do not have the type that their waits require."""
@@ -112,22 +119,59 @@ class AttemptPreparation:
 
     async def _release_refused(self, arrivals: Arrivals, due: datetime | None) -> None:
         """Record that all signals were refused, and release the run, which keeps waiting."""
-        context, run, now = self._context, self._run, self._context.now()
+        run, now = self._run, self._context.now()
         guard = [Condition("claim", "=", run.claim)]
-        advance = Advance(run.id, now, _released(due), refusal_events(arrivals), guard)
+        advance = Advance(run.id, now, {**released(due), "error": None}, refusal_events(arrivals), guard)
         changes = [advance, *taken_changes(arrivals), *due_if_signalled(run.id, now)]
-        await aresolve(context.ledger.write(changes))
-        context.publish(changes)
+        await self._context.write(changes)
 
     async def _release_waiting(self, due: datetime | None) -> None:
         """Release the run, which keeps waiting."""
-        guard = [Condition("claim", "=", self._run.claim), Condition("version", "=", self._run.version)]
-        ledger = self._context.ledger
+        run = self._run
+        guard = [Condition("claim", "=", run.claim), Condition("version", "=", run.version)]
         try:
-            await aresolve(ledger.write([Update(Run, self._run.id, _released(due), guard)]))
+            await aresolve(self._ledger.write([Update(Run, run.id, {**released(due), "error": None}, guard)]))
         except RecordConflict:  # a signal has arrived since the inbox was read: the run is due at once
-            await aresolve(ledger.write([Update(Run, self._run.id, _released(self._context.now()), guard[:1])]))
+            at_once = {**released(self._context.now()), "error": None}
+            await aresolve(self._ledger.write([Update(Run, run.id, at_once, guard[:1])]))
 
+    # -- the thread
 
-def _released(due: datetime | None) -> Mapping[str, Any]:
-    return {"claim": None, "worker_id": None, "due_at": due, "error": None}
+    async def _take_over(self, graph: CompiledGraph) -> None:
+        """Take the thread over from the runs that were cancelled for this one, and roll them back if requested."""
+        cancelled: Sequence[str] = self._run.settings.get("takesOver", ())
+        if not cancelled:
+            return
+        await self.release_stale_lease()
+        head = await aresolve(self._saver.load(self._run.thread_id))
+        if not self._run.settings.get("rollsBack") or head is None:
+            return
+        if await find_edited_run(self._saver, head) in cancelled:
+            # In one transaction with the rollback: the run may be cancelled or taken over at any moment.
+            recorder = EditRecorder(self._saver, self._ledger, lambda commit, now: [guard_claim(self._run)])
+            editable = graph.with_services(checkpointer=cast("Checkpointer", recorder), clock=self._context.clock)
+            # From this head only: if it has moved, a later attempt at this run may have rolled back already.
+            config = {"configurable": {"thread_id": self._run.thread_id, "checkpoint_id": head.id}}
+            await call_in_thread(editable.roll_back, config)
+
+    async def release_stale_lease(self) -> None:
+        """Release the thread if the attempt that holds it has lost its claim, at this run or at another one.
+
+        The lease is read before the claims. While this attempt has its claim, no later attempt at the run has started,
+        so the holder is an earlier one. An attempt that has lost its own claim (for example, because its process was
+        suspended for longer than its lease) must not release the thread of its successor.
+        """
+        thread_id = self._run.thread_id
+        lease = await aresolve(self._saver.lease(thread_id))
+        if lease is None or not await self._has_lost_claim(run_of(lease.owner)):
+            return
+        with suppress(LeaseLost):  # the holder has released the thread itself meanwhile
+            release = LeaseRequest(lease.owner, self._context.now(), None)
+            await aresolve(self._saver.renew(thread_id, release))
+
+    async def _has_lost_claim(self, holder: str) -> bool:
+        """Return True if the thread is held by an attempt that has no claim any more; `holder` is the id of its run."""
+        if holder == self._run.id:
+            return await load_if_claimed(self._ledger, self._run) is not None
+        run = await aresolve(self._ledger.get(Run, holder))
+        return run is not None and run.claim is None

@@ -1,11 +1,14 @@
-"""Collected changes to the records of a run, and the removal of secrets from them."""
+"""Collected changes to the records of a run, their errors, and the removal of secrets from them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from statewright import errors
+from statewright.data.jsonable import as_json
+from statewright.errors import StatewrightError, code_of
 from statewright.runs import Advance, Announce, Change, DailySpending, Json, ModelCall, NewEvent, StepRun, Update
 
 Redact = Callable[[Any], Any]
@@ -61,3 +64,33 @@ def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
 
 def _values_without(values: Mapping[str, Any], redact: Redact) -> Mapping[str, Any]:
     return {**values, "error": redact(values["error"])} if values.get("error") is not None else values
+
+
+# -- errors
+
+LONGEST_MESSAGE: Final = 4000
+"""Characters of an error message that a record stores."""
+
+
+def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Json]:
+    """Return an error as stored in records: its message, its code, the step and its details if it has any."""
+    message = f"{error}" if isinstance(error, StatewrightError) else f"{type(error).__name__}: {error}"
+    record: dict[str, Json] = {"message": _storable(message), "code": code_of(error)}
+    if step is not None:
+        record["step"] = step
+    details = getattr(error, "details", None)
+    return {**record, "details": as_json(details)} if details is not None else record
+
+
+def error_from_text(text: str) -> dict[str, Json]:
+    """Return an error as stored in records, from its text `Class: message`."""
+    name, _, message = text.partition(": ")
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, StatewrightError):
+        return {"message": _storable(message), "code": kind.code}
+    return {"message": _storable(text), "code": name if message else "ERROR"}
+
+
+def _storable(text: str) -> str:
+    """Return a text as stored in records: truncated, and without lone surrogates, which cannot be encoded."""
+    return text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()

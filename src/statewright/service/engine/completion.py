@@ -9,21 +9,10 @@ from typing import Any, Self
 
 from statewright.clock import iso
 from statewright.ids import digest
-from statewright.runs import (
-    ENDED,
-    Announce,
-    Change,
-    Condition,
-    Delete,
-    Insert,
-    Json,
-    Run,
-    RunStatus,
-    Signal,
-    Update,
-    UpdateAll,
-)
+from statewright.runs import ENDED, Announce, Change, Condition, Delete, Insert, Json, Run, RunStatus, Signal, Update
 from statewright.runtime import RUN_ENDED
+from statewright.service.context.records import released
+from statewright.service.engine.waits import wake_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +47,7 @@ class Ending:
         values: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
         if self.status is RunStatus.COMPLETED:
             values |= {"output": self.output, "current_step": None}
-        return {**values, "claim": None, "worker_id": None, "due_at": None, "deadline_at": None}
+        return {**values, **released(None), "deadline_at": None}
 
     @staticmethod
     def announcement(run: Run, kind: str, details: Mapping[str, Json], now: datetime) -> Announce:
@@ -97,5 +86,4 @@ def report_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) ->
     # A run may fail, be retried, and end again: each end is reported.
     signal_id = digest("signal", run.id, kind, now)
     signal = Signal(id=signal_id, run_id=parent_id, type=kind, payload=payload, key=signal_id, created_at=now)
-    waiting = [Condition("id", "=", parent_id), Condition("status", "=", RunStatus.WAITING)]
-    return [Insert(signal), UpdateAll(Run, waiting, {"due_at": now})]
+    return [Insert(signal), *wake_changes(parent_id, now)]

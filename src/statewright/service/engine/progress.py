@@ -8,7 +8,7 @@ changes in the transaction of the superstep.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import reduce
 from typing import Any, Final, Literal
@@ -41,10 +41,10 @@ from statewright.runs import (
     where,
 )
 from statewright.service.access.spending import SpendingLimits
-from statewright.service.context.jsonable import error_json
-from statewright.service.engine.changeset import ChangeSet, Redact, without_secrets
+from statewright.service.context.records import released
+from statewright.service.engine.changeset import ChangeSet, Redact, error_json, without_secrets
 from statewright.service.engine.completion import Ending, completion_changes
-from statewright.service.engine.step_records import StepRecords, StepsSnapshot
+from statewright.service.engine.step_records import StepRecords
 from statewright.service.engine.waits import (
     Arrivals,
     approval_of,
@@ -69,17 +69,6 @@ class _NoGraph:
 
 
 NO_GRAPH: Final[Any] = _NoGraph()
-
-
-@dataclass(frozen=True, slots=True)
-class ProgressSnapshot:
-    """A copy of the progress of a run; see `Progress.restore`."""
-
-    run: Run
-    is_open: bool
-    arrivals: Arrivals | None
-    version: int | None
-    steps: StepsSnapshot
 
 
 class Progress:
@@ -132,15 +121,16 @@ class Progress:
 
     # -- undoing refused writes
 
-    def snapshot(self) -> ProgressSnapshot:
-        """Return the current progress, for `restore`."""
-        return ProgressSnapshot(self.run, self.is_open, self._arrivals, self._version, self.steps.snapshot())
+    def snapshot(self) -> Callable[[], None]:
+        """Return a function that restores the current progress, because the writes since then were not saved."""
+        run, is_open, arrivals, version = self.run, self.is_open, self._arrivals, self._version
+        restore_steps = self.steps.snapshot()
 
-    def restore(self, snapshot: ProgressSnapshot) -> None:
-        """Return to a snapshot, because the writes since then were not saved."""
-        self.run, self.is_open = snapshot.run, snapshot.is_open
-        self._arrivals, self._version = snapshot.arrivals, snapshot.version
-        self.steps.restore(snapshot.steps)
+        def restore() -> None:
+            self.run, self.is_open, self._arrivals, self._version = run, is_open, arrivals, version
+            restore_steps()
+
+        return restore
 
     # -- the changes of one write
 
@@ -185,12 +175,13 @@ class Progress:
         changeset = ChangeSet()
         self._guard = guard
         self._open(changeset, now)
-        self._finish(changeset, Ending.failed(self._error(error)), now)
+        record = _timeout_error(self.run) if self.stopping == "timeout" else error_json(error)
+        self._finish(changeset, Ending.failed(record), now)
         return self._changes(changeset, now)
 
     def postpone_changes(self, until: datetime | None, now: datetime) -> list[Change]:
         """Return the changes that release the run until an instant."""
-        changeset = ChangeSet(values={"claim": None, "worker_id": None, "due_at": until})
+        changeset = ChangeSet(values=released(until))
         return self._changes(changeset, now)
 
     def next_day_changes(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
@@ -307,13 +298,13 @@ class Progress:
             self._wait(changeset, now)
         elif self.is_cancelled or (status == "cancelled" and "error" not in outcome):
             # Without an error the process is ending. In both cases other workers resume the run.
-            changeset.values.update(claim=None, worker_id=None, due_at=now)
+            changeset.values.update(released(now))
         elif outcome.get("drained") and self.stopping == "pause":
             self._pause(changeset)
         elif outcome.get("drained") and self.stopping == "limit" and self.limit is not None:
             self._pause_until_next_day(changeset, self.limit)
         elif outcome.get("drained") and self.stopping == "release":
-            changeset.values.update(claim=None, worker_id=None, due_at=now)
+            changeset.values.update(released(now))
         elif status == "cancelled":
             # By a node: a cancellation from outside removes the claim, so that this write would be refused.
             self._finish(changeset, Ending.cancelled(str(outcome["error"])), now)
@@ -334,15 +325,13 @@ class Progress:
         self._finish(changeset, Ending.failed({"message": message, "code": "OUTPUT_TOO_LARGE"}), now)
 
     def _pause(self, changeset: ChangeSet) -> None:
-        changeset.values.update(status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=None)
+        changeset.values.update(released(None), status=RunStatus.PAUSED)
         changeset.add_event("WORKFLOW_PAUSED", {"reason": "paused"})
 
     def _pause_until_next_day(self, changeset: ChangeSet, limit: SpendingLimitReached) -> None:
         deadline = self.run.deadline_at
         due = min(limit.ends_at, deadline) if deadline is not None else limit.ends_at
-        changeset.values.update(
-            status=RunStatus.PAUSED, claim=None, worker_id=None, due_at=due, error=error_json(limit)
-        )
+        changeset.values.update(released(due), status=RunStatus.PAUSED, error=error_json(limit))
         changeset.add_event(
             "WORKFLOW_PAUSED", {"reason": SPENDING_LIMIT, "limit": limit.limit, "until": iso(limit.ends_at)}
         )
@@ -350,7 +339,7 @@ class Progress:
     def _wait(self, changeset: ChangeSet, now: datetime) -> None:
         waits = list(self.steps.waits.values())
         due = next_due(waits, self.run.deadline_at)
-        changeset.values.update(status=RunStatus.WAITING, claim=None, worker_id=None, due_at=due)
+        changeset.values.update(released(due), status=RunStatus.WAITING)
         changeset.add_event("WORKFLOW_PAUSED", {"reason": _reason_to_wait(waits)})
         # Signals that arrived while the run was advanced have not been handled yet.
         changeset.final_changes.extend(due_if_signalled(self.run.id, now))
@@ -373,11 +362,6 @@ class Progress:
         changeset.final_changes.extend(completion_changes(ended, ending, now))
         if self.on_end is not None:
             changeset.final_changes.extend(self.on_end(ended, ending, now))
-
-    def _error(self, error: BaseException) -> dict[str, Json]:
-        if self.stopping == "timeout":
-            return _timeout_error(self.run)
-        return error_json(error)
 
 
 def _open_questions(log: Log | None) -> frozenset[str]:

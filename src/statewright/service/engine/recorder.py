@@ -22,7 +22,7 @@ from statewright.runtime import CompiledGraph, Instrument
 from statewright.runtime.invocation.outcome import Failure
 from statewright.service.context.records import guard_claim
 from statewright.service.context.service_context import ServiceContext
-from statewright.service.engine.progress import Progress, ProgressSnapshot
+from statewright.service.engine.progress import Progress
 from statewright.service.following.hub import LiveEvent
 
 
@@ -52,8 +52,8 @@ class RunRecorder(Instrument):
         self._hub = context.hub
         progress.steps.logs = context.logs
         self._lock = threading.Lock()
-        self._unconfirmed: list[tuple[Any, ProgressSnapshot]] = []
-        """Writes in flight while the run has not saved anything, each with the progress before it."""
+        self._unconfirmed: list[tuple[Any, Callable[[], None]]] = []
+        """Writes in flight while the run has saved nothing, each with the function that restores the progress."""
         self.progress = progress
 
     def __getattr__(self, name: str) -> Any:
@@ -83,7 +83,8 @@ class RunRecorder(Instrument):
         A commit of a nested call changes no step. But its calls of models and tools are recorded, and so are the runs
         that were started.
         """
-        is_recorded = not commit.line.namespace or _has_entries(commit.log) or self.progress.steps.has_queued
+        has_entries = commit.log is not None and bool(commit.log.entries)
+        is_recorded = not commit.line.namespace or has_entries or self.progress.steps.has_queued
         return self.progress.commit_changes(commit) if is_recorded else []
 
     def save_results(
@@ -117,17 +118,17 @@ class RunRecorder(Instrument):
         """
         with self._lock:
             self._undo_refused_writes()
-            before = self.progress.snapshot() if not self.progress.has_written else None
+            restore = self.progress.snapshot() if not self.progress.has_written else None
             changes = changes_of()
             try:
                 result = write(changes)
             except BaseException as error:
                 self._record_failure(error, changes)
-                if before is not None:
-                    self.progress.restore(before)
+                if restore is not None:
+                    restore()
                 raise
-            if before is not None and is_future(result):
-                self._unconfirmed.append((result, before))
+            if restore is not None and is_future(result):
+                self._unconfirmed.append((result, restore))
         return self._publish_when_saved(result, changes)
 
     def _undo_refused_writes(self) -> None:
@@ -135,11 +136,10 @@ class RunRecorder(Instrument):
 
         Done before the next write and not in a callback: the run may receive the refusal before callbacks run.
         """
-        refused = next(
-            (before for result, before in self._unconfirmed if result.done() and _error_of(result) is not None), None
-        )
-        if refused is not None:
-            self.progress.restore(refused)
+        refused = (restore for write, restore in self._unconfirmed if write.done() and _error_of(write) is not None)
+        restore = next(refused, None)
+        if restore is not None:
+            restore()
             self._unconfirmed.clear()
         elif self.progress.has_written:
             self._unconfirmed.clear()
@@ -203,7 +203,3 @@ def _error_of(future: Any) -> BaseException | None:
     except BaseException as error:
         return error
     return None
-
-
-def _has_entries(log: Log | None) -> bool:
-    return log is not None and bool(log.entries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -32,9 +32,8 @@ from statewright.runs import (
     Wait,
     where,
 )
-from statewright.service.context.jsonable import error_from_text, error_json
 from statewright.service.context.service_context import LogSource
-from statewright.service.engine.changeset import ChangeSet
+from statewright.service.engine.changeset import ChangeSet, error_from_text, error_json
 from statewright.service.engine.completion import Ending
 from statewright.service.engine.waits import approval_of, next_due, wait_id, wait_of
 
@@ -49,17 +48,6 @@ class _QueuedChanges:
     task_ids: Sequence[str]
     """Ids of the task and its enclosing tasks, the innermost first; none if the changes wait for no task."""
     changes: Sequence[Change]
-
-
-@dataclass(frozen=True, slots=True)
-class StepsSnapshot:
-    """The records of a run's steps at one instant; see `StepRecords.restore`."""
-
-    waits: dict[str, Wait]
-    steps: dict[str, StepRun]
-    reported: dict[str, dict[str, Json]]
-    retries: dict[str, datetime]
-    queued: Sequence[_QueuedChanges]
 
 
 class StepRecords:
@@ -114,21 +102,21 @@ class StepRecords:
 
     # -- undoing refused writes
 
-    def snapshot(self) -> StepsSnapshot:
-        """Return the current records, for `restore`."""
+    def snapshot(self) -> Callable[[], None]:
+        """Return a function that restores the current records; changes that tasks queue until then are kept."""
         with self._queue_lock:
             queued = tuple(self._queued)
+        waits, retries = dict(self.waits), dict(self._retries)
         steps = {task_id: replace(step) for task_id, step in self._steps.items()}
         reported = {task_id: dict(report) for task_id, report in self._reported.items()}
-        return StepsSnapshot(dict(self.waits), steps, reported, dict(self._retries), queued)
 
-    def restore(self, snapshot: StepsSnapshot) -> None:
-        """Return to a snapshot; changes that tasks have queued since are kept."""
-        self.waits, self._steps = snapshot.waits, snapshot.steps
-        self._reported, self._retries = snapshot.reported, snapshot.retries
-        with self._queue_lock:
-            later = [entry for entry in self._queued if entry not in snapshot.queued]
-            self._queued = [*snapshot.queued, *later]
+        def restore() -> None:
+            self.waits, self._retries, self._steps, self._reported = waits, retries, steps, reported
+            with self._queue_lock:
+                later = [entry for entry in self._queued if entry not in queued]
+                self._queued = [*queued, *later]
+
+        return restore
 
     # -- questions about the run
 
@@ -160,8 +148,7 @@ class StepRecords:
         """Begin a step that is pending, because the run was to stop before it: the run continues, or had begun it."""
         if step.status is not StepStatus.PENDING:
             return
-        step.status, step.started_at = StepStatus.RUNNING, now
-        changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "started_at": now}))
+        _change(changeset, step, status=StepStatus.RUNNING, started_at=now)
         changeset.add_event("STEP_STARTED", {"stepType": step.type}, step)
 
     def wake(self, changeset: ChangeSet) -> None:
@@ -169,8 +156,7 @@ class StepRecords:
         waiting = {wait.step_id for wait in self.waits.values()}
         for step in self._steps.values():
             if step.status is StepStatus.WAITING and step.id not in waiting:
-                step.status = StepStatus.RUNNING
-                changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "wait_until": None}))
+                _change(changeset, step, status=StepStatus.RUNNING, wait_until=None)
 
     def start(
         self,
@@ -211,13 +197,11 @@ class StepRecords:
         step = self._steps.get(task.id)
         if task.node == START or step is None or step.status is StepStatus.COMPLETED:
             return
-        self._begin_if_due(changeset, step, now)
-        self._keep_logs(changeset, step, now)
+        self._end_attempt(changeset, step, now)
         self.take_queued(changeset, {task.id})
         report = self._reported.pop(task.id, {})
-        step.status, step.completed_at, step.output = StepStatus.COMPLETED, now, report.get("output")
-        values = {"status": step.status, "completed_at": now, "output": step.output, "error": None}
-        changeset.changes.append(Update(StepRun, step.id, values))
+        output = report.get("output")
+        _change(changeset, step, status=StepStatus.COMPLETED, completed_at=now, output=output, error=None)
         seconds = (now - step.started_at).total_seconds() if step.started_at is not None else 0
         changeset.add_event("STEP_COMPLETED", {"durationMs": round(seconds * 1000)}, step)
         for name in report.get("skipped", ()):
@@ -244,12 +228,10 @@ class StepRecords:
         step = self._steps.get(task_id)
         if step is None:
             return
-        self._begin_if_due(changeset, step, now)
-        self._keep_logs(changeset, step, now)
+        self._end_attempt(changeset, step, now)
         self._retries[task_id] = due
         error = self._error_of_task(task_id)
-        step.attempt, step.error = failed + 1, error
-        changeset.changes.append(Update(StepRun, step.id, {"attempt": step.attempt, "error": error}))
+        _change(changeset, step, attempt=failed + 1, error=error)
         changeset.add_event("STEP_FAILED", {"attempt": failed, "error": error}, step)
         changeset.add_event("STEP_RETRY_SCHEDULED", {"attempt": step.attempt, "at": iso(due)}, step)
 
@@ -258,15 +240,14 @@ class StepRecords:
         step = self._steps.get(task_id)
         if step is None:
             return
-        self._begin_if_due(changeset, step, now)
-        self._keep_logs(changeset, step, now)
+        self._end_attempt(changeset, step, now)
         error = self._error_of_task(task_id) or error_from_text(text)
-        step.status, step.error, step.completed_at = StepStatus.FAILED, error, now
-        changeset.changes.append(Update(StepRun, step.id, {"status": step.status, "error": error, "completed_at": now}))
+        _change(changeset, step, status=StepStatus.FAILED, error=error, completed_at=now)
         changeset.add_event("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
 
-    def _keep_logs(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
-        """Record the captured log lines of an attempt at a step."""
+    def _end_attempt(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
+        """Record that an attempt at a step has ended: its beginning, if that is not recorded, and its log lines."""
+        self._begin_if_due(changeset, step, now)
         lines = self.logs.take(step.task_id) if self.logs is not None else ()
         if not lines:
             return
@@ -293,8 +274,7 @@ class StepRecords:
         new = [question for question in questions if question.id not in self.waits]
         if step is None or not new:
             return
-        self._begin_if_due(changeset, step, now)
-        self._keep_logs(changeset, step, now)
+        self._end_attempt(changeset, step, now)
         self.take_queued(changeset, {task_id})
         for question in new:
             wait = self.waits[question.id] = wait_of(self._run, step, question, now)
@@ -302,9 +282,7 @@ class StepRecords:
             self._announce_wait(changeset, wait, step)
         due = next_due((wait for wait in self.waits.values() if wait.step_id == step.id), None)
         event = next((question.event for question in new if question.event is not None), None)
-        step.status = StepStatus.WAITING
-        values = {"status": step.status, "wait_until": due, "signal_type": event}
-        changeset.changes.append(Update(StepRun, step.id, values))
+        _change(changeset, step, status=StepStatus.WAITING, wait_until=due, signal_type=event)
 
     def _announce_wait(self, changeset: ChangeSet, wait: Wait, step: StepRun) -> None:
         due = iso(wait.due_at) if wait.due_at is not None else None
@@ -382,6 +360,13 @@ class StepRecords:
     def _step_id(self, task_id: str | None) -> str | None:
         step = self._steps.get(task_id) if task_id is not None else None
         return step.id if step is not None else None
+
+
+def _change(changeset: ChangeSet, step: StepRun, **values: Any) -> None:
+    """Change columns of a step."""
+    for name, value in values.items():
+        setattr(step, name, value)
+    changeset.changes.append(Update(StepRun, step.id, values))
 
 
 def _type_of(node: Any) -> str:

@@ -19,6 +19,7 @@ from statewright.runs import (
     Json,
     NewEvent,
     Run,
+    RunStatus,
     Signal,
     StepRun,
     Update,
@@ -165,6 +166,12 @@ def taken_changes(arrivals: Arrivals) -> list[Change]:
     refused = [Update(Signal, signal.id, {"taken": True, "key": None}) for signal, _ in arrivals.refused]
     signal_ids = {signal.id for signal in arrivals.signals.values()}
     return [*refused, *(Update(Signal, signal_id, {"taken": True}) for signal_id in signal_ids)]
+
+
+def wake_changes(run_id: str, now: datetime) -> list[Change]:
+    """Return the change that makes a run due if it waits."""
+    waiting = where(id=run_id, status=RunStatus.WAITING)
+    return [UpdateAll(Run, waiting, {"due_at": now})]
 
 
 def due_if_signalled(run_id: str, now: datetime) -> list[Change]:

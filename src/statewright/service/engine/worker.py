@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from statewright.async_futures import aresolve
 from statewright.clock import Clock
@@ -48,7 +48,8 @@ from statewright.runs import (
     where,
 )
 from statewright.service.background.loop_thread import CANCEL_TIMEOUT
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.records import find_first, released
+from statewright.service.context.service_context import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
 
 logger = logging.getLogger("statewright.service")
@@ -249,6 +250,10 @@ class RunWorker:
         seconds = min(await self._seconds_until_due(), self._settings.look_every)
         if seconds <= 0 or self._reserved_runs:
             return
+        await self._wait_for_bell(seconds)
+
+    async def _wait_for_bell(self, seconds: float) -> None:
+        """Wait until the worker is woken, for so many seconds at most."""
         timer = self._clock.call_later(seconds, self.ring)
         await self._bell.wait()
         timer.cancel()
@@ -256,11 +261,11 @@ class RunWorker:
     async def _seconds_until_due(self) -> float:
         unclaimed = [Condition("claim", "=", None), Condition("due_at", "!=", None)]
         try:
-            next_runs = await aresolve(self._ledger.find(Run, unclaimed, order=Order("due_at"), limit=1))
+            next_run = await find_first(self._ledger, Run, unclaimed, Order("due_at"))
         except Exception:
             return self._settings.look_every
         now = self._clock.now()
-        due = next_runs[0].due_at if next_runs else None
+        due = next_run.due_at if next_run is not None else None
         self._has_blocked_runs = due is not None and due <= now
         if due is None or self._has_blocked_runs:
             return self._settings.look_every
@@ -280,9 +285,7 @@ class RunWorker:
                 logger.exception("The worker could not be registered. It will try again.")
             else:
                 return
-            timer = self._clock.call_later(self._settings.look_every, self.ring)
-            await self._bell.wait()  # `drain` sets it too
-            timer.cancel()
+            await self._wait_for_bell(self._settings.look_every)  # `drain` sets it too
 
     async def _register(self, now: datetime) -> None:
         pid = os.getpid()
@@ -372,11 +375,10 @@ class RunWorker:
 
     async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
         """Release a run for the next worker that claims it. Return False if the run, or a guard, has changed."""
-        values: dict[str, Any] = {"claim": None, "worker_id": None, "due_at": now}
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
         try:
-            await aresolve(self._ledger.write([*guards, Advance(run.id, now, values, events, guard)]))
+            await aresolve(self._ledger.write([*guards, Advance(run.id, now, released(now), events, guard)]))
         except RecordConflict:
             return False
         return True

@@ -105,12 +105,9 @@ class _Poll:
         ids = list(self._listeners)
         for begin in range(0, len(ids), _BATCH_SIZE):
             batch = ids[begin : begin + _BATCH_SIZE]
-            self._report_changes(batch, await self._versions(batch))
-
-    async def _versions(self, ids: Iterable[str]) -> Mapping[str, RunVersion]:
-        columns = ("id", *RunVersion._fields)
-        rows = await aresolve(self._ledger.groups(Run, columns, where=[Condition("id", "in", ids)]))
-        return {row.key[0]: RunVersion(*row.key[1:]) for row in rows}
+            columns = ("id", *RunVersion._fields)
+            rows = await aresolve(self._ledger.groups(Run, columns, where=[Condition("id", "in", batch)]))
+            self._report_changes(batch, {row.key[0]: RunVersion(*row.key[1:]) for row in rows})
 
     def _report_changes(self, ids: Iterable[str], versions: Mapping[str, RunVersion]) -> None:
         for run_id in ids:

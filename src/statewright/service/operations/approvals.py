@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, InvalidTransition, RecordConflict, suggestion
@@ -22,9 +22,10 @@ from statewright.runs import (
 )
 from statewright.service.access.approval_permission import check_decider
 from statewright.service.context.records import Page, get_own
-from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.service_context import Operations
 from statewright.service.engine.completion import Ending
-from statewright.service.operations.signals import answer_to, wake_changes
+from statewright.service.engine.waits import wake_changes
+from statewright.service.operations.inbox import answer_to
 from statewright.service.operations.starting import size_of
 
 _UNDECIDED: Final = [RunStatus.WAITING, RunStatus.RUNNING, RunStatus.PAUSED]
@@ -32,24 +33,37 @@ _UNDECIDED: Final = [RunStatus.WAITING, RunStatus.RUNNING, RunStatus.PAUSED]
 DECISIONS: Final = ("approved", "rejected", "edited")
 
 
-class Approvals:
+class Decision(NamedTuple):
+    """A decision on an approval."""
+
+    decision: str
+    edited_content: Json = None
+    decided_by: str | None = None
+    key: ApiKey | None = None
+    """The key of the caller, if callers need one."""
+
+
+class ApprovalOperations(Operations):
     """Reads and decides approvals."""
 
-    def __init__(self, context: ServiceContext) -> None:
-        self._context = context
-
-    async def page(
-        self, workspace_id: str, *, pending: bool | None, run_id: str | None, page: int, page_size: int
+    async def approvals(
+        self,
+        workspace_id: str,
+        *,
+        pending: bool | None = None,
+        run_id: str | None = None,
+        page: int = 1,
+        page_size: int = 20,
     ) -> Page[Approval]:
-        """Return a page of the approvals of a workspace or of a run, the newest first."""
+        """Return a page of the approvals of a workspace or of one run, the newest first."""
         conditions = where(workspace_id=workspace_id, **({"run_id": run_id} if run_id is not None else {}))
         if pending is not None:
             conditions.append(Condition("decision", "=" if pending else "!=", None))
-        return await self._context.records.page(Approval, conditions, page=page, page_size=page_size)
+        return await self.context.records.page(Approval, conditions, page=page, page_size=page_size)
 
-    async def get(self, workspace_id: str, approval_id: str) -> Approval:
+    async def approval(self, workspace_id: str, approval_id: str) -> Approval:
         """Return an approval. Raises NotFound."""
-        return await get_own(self._context.ledger, Approval, workspace_id, approval_id, "approval request")
+        return await get_own(self.context.ledger, Approval, workspace_id, approval_id, "approval request")
 
     async def decide(
         self,
@@ -66,67 +80,60 @@ class Approvals:
         Raises Forbidden for a key that may not decide; InvalidRequest for an unknown decision, and for `edited`
         without content; InvalidTransition if it was decided, or the run no longer waits for it.
         """
-        changes = await self.changes_of(
-            workspace_id, approval_id, decision, edited_content=edited_content, decided_by=decided_by, key=key
+        changes = await self.decision_changes(
+            workspace_id, approval_id, Decision(decision, edited_content, decided_by, key)
         )
         try:
-            await self._context.write(changes)
+            await self.context.write(changes)
         except (DuplicateRecord, RecordConflict):
-            raise InvalidTransition(f"Approval {approval_id}", "closed", decision, [], is_asked_for=True) from None
-        self._context.ring()
-        return await self.get(workspace_id, approval_id)
+            raise _decided_error(approval_id, "closed", decision) from None
+        self.context.ring()
+        return await self.approval(workspace_id, approval_id)
 
-    async def changes_of(
-        self,
-        workspace_id: str,
-        approval_id: str,
-        decision: str,
-        *,
-        edited_content: Json = None,
-        decided_by: str | None = None,
-        key: ApiKey | None = None,
-    ) -> list[Change]:
+    async def decision_changes(self, workspace_id: str, approval_id: str, decision: Decision) -> list[Change]:
         """Return the changes that decide an approval, to be written with other answers. Raises like `decide`.
 
         The ledger refuses the changes if the approval was decided meanwhile.
         """
-        check_decider(key)
-        self._check(decision, edited_content)
-        context = self._context
-        approval = await self.get(workspace_id, approval_id)
+        check_decider(decision.key)
+        self._check_decision(decision)
+        context, kind = self.context, decision.decision
+        approval = await self.approval(workspace_id, approval_id)
         wait = await aresolve(context.ledger.get(Wait, approval_id))
         if approval.decision is not None or wait is None:
-            raise InvalidTransition(
-                f"Approval {approval_id}", approval.decision or "closed", decision, [], is_asked_for=True
-            )
-        run = await context.records.run(workspace_id, approval.run_id)
+            raise _decided_error(approval_id, approval.decision or "closed", kind)
+        run = await self.run(workspace_id, approval.run_id)
         now = context.now()
-        content = edited_content if decision == "edited" else approval.content
-        decided_by_key = key.id if key is not None else None
-        decider = {"decidedBy": decided_by, "decidedByKey": decided_by_key}
-        answer = {"decision": decision, "content": content, **decider}
+        key_id = decision.key.id if decision.key is not None else None
+        decider = {"decidedBy": decision.decided_by, "decidedByKey": key_id}
+        content = decision.edited_content if kind == "edited" else approval.content
         values = {
-            "decision": decision,
-            "decided_by": decided_by,
-            "decided_by_key": decided_by_key,
+            "decision": kind,
+            "decided_by": decision.decided_by,
+            "decided_by_key": key_id,
             "decided_at": now,
-            "edited_content": edited_content,
+            "edited_content": decision.edited_content,
         }
-        payload = {"approvalId": approval.id, "decision": decision, **decider}
+        payload = {"approvalId": approval.id, "decision": kind, **decider}
         event = NewEvent("APPROVAL_DECIDED", {"stepName": approval.step_name, **payload}, approval.step_id)
         return [
             Update(Approval, approval.id, values, where(decision=None)),
-            Insert(answer_to(wait, answer, now)),
+            Insert(answer_to(wait, {"decision": kind, "content": content, **decider}, now)),
             Advance(run.id, now, {}, [event], [Condition("status", "in", _UNDECIDED)]),
             *wake_changes(run.id, now),
             Ending.announcement(run, "approval.decided", payload, now),
         ]
 
-    def _check(self, decision: str, edited_content: Json) -> None:
-        if decision not in DECISIONS:
-            raise InvalidRequest(f"The decision is {decision!r}. " + suggestion(decision, DECISIONS, noun="Decisions"))
-        if decision == "edited" and edited_content is None:
+    def _check_decision(self, decision: Decision) -> None:
+        kind, content = decision.decision, decision.edited_content
+        if kind not in DECISIONS:
+            raise InvalidRequest(f"The decision is {kind!r}. " + suggestion(kind, DECISIONS, noun="Decisions"))
+        if kind == "edited" and content is None:
             raise InvalidRequest("The decision is 'edited', and there is no editedContent. Send the edited content.")
-        max_size = self._context.settings.max_payload
-        if edited_content is not None and size_of(edited_content) > max_size:
+        max_size = self.context.settings.max_payload
+        if content is not None and size_of(content) > max_size:
             raise InvalidRequest(f"editedContent has more than {max_size} bytes.")
+
+
+def _decided_error(approval_id: str, status: str, decision: str) -> InvalidTransition:
+    return InvalidTransition(f"Approval {approval_id}", status, decision, [], is_asked_for=True)

@@ -33,14 +33,19 @@ from statewright.runs import (
     check_transition,
     where,
 )
-from statewright.service.context.records import UNFINISHED, conditions_of, others_on_thread
+from statewright.service.context.records import (
+    UNFINISHED,
+    UNFINISHED_STEPS,
+    conditions_of,
+    find_first,
+    others_on_thread,
+)
 from statewright.service.context.requests import RunFilter
-from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.service_context import Operations
 from statewright.service.engine.completion import Ending, completion_changes
 
 _TRIES: Final = 20
 """Attempts at a change to a run that others change concurrently."""
-_UNFINISHED: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING]
 _BULK: Final = 1000
 """Limit of runs that one bulk request changes."""
 Changes = Callable[[Run, datetime], Sequence[Change]]
@@ -56,17 +61,14 @@ class Cancellation:
     """Publishes the changes; to be called once they are written."""
 
 
-class Control:
+class ControlOperations(Operations):
     """Cancels, pauses, resumes and retries runs."""
-
-    def __init__(self, context: ServiceContext) -> None:
-        self._context = context
 
     async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
         """Cancel a run and its child runs in one transaction. A run that has ended is returned unchanged."""
-        context = self._context
+        context = self.context
         for _ in range(_TRIES):
-            run = await context.records.run(workspace_id, run_id)
+            run = await self.run(workspace_id, run_id)
             if run.status in ENDED:  # its children were cancelled with it, or continue without it
                 return run
             cancellation = await self.cancellation([run], reason)
@@ -75,12 +77,12 @@ class Control:
             except RecordConflict:  # one of them has changed, or has started another run
                 continue
             cancellation.publish()
-            return await context.records.run(workspace_id, run_id)
+            return await self.run(workspace_id, run_id)
         raise _changing_error(run_id)
 
     async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
         """Return the changes that cancel runs, as they were read, and their child runs."""
-        now = self._context.now()
+        now = self.context.now()
         families = [(run, await self._descendants(run)) for run in runs]
         all_descendants = {child.id for _, descendants in families for child in descendants}
         ended: list[Run] = []
@@ -94,7 +96,7 @@ class Control:
             ended += [run, *descendants]
 
         def publish() -> None:
-            self._context.publish(changes)
+            self.context.publish(changes)
             self._stop(ended)
 
         return Cancellation(changes, publish)
@@ -105,7 +107,7 @@ class Control:
         parents = [run.id]
         while parents:
             conditions = [Condition("parent_id", "in", parents), Condition("status", "in", UNFINISHED)]
-            children = await aresolve(self._context.ledger.find(Run, conditions))
+            children = await aresolve(self.context.ledger.find(Run, conditions))
             descendants += children
             parents = [child.id for child in children]
         return descendants
@@ -113,10 +115,10 @@ class Control:
     def _stop(self, runs: Sequence[Run]) -> None:
         """Stop the attempts of this process at cancelled runs."""
         for run in runs:
-            attempt = self._context.attempt_at(run.id)
+            attempt = self.context.attempt_at(run.id)
             if attempt is not None:
                 attempt.cancel()
-        self._context.ring()
+        self.context.ring()
 
     async def pause(self, workspace_id: str, run_id: str) -> Run:
         """Pause a run; one that is being advanced finishes its current superstep. Raises InvalidTransition."""
@@ -129,11 +131,13 @@ class Control:
             if run.settings.get("pause"):
                 return ()
             if run.claim is None:  # no worker has it: it is paused at once
-                return [_pause_change(run, now)]
+                values = {"status": RunStatus.PAUSED, "due_at": None}
+                event = NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})
+                return [Advance(run.id, now, values, [event], _unchanged(run))]
             return [Advance(run.id, now, {"settings": {**run.settings, "pause": True}}, (), _unchanged(run))]
 
         run = await self._change(workspace_id, run_id, pause_changes)
-        attempt = self._context.attempt_at(run_id)
+        attempt = self.context.attempt_at(run_id)
         if attempt is not None:
             attempt.pause()
         return run
@@ -144,10 +148,11 @@ class Control:
         def resume_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.PAUSED:
                 raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_asked_for=True)
-            return [_resume_change(run, now)]
+            event = NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"})
+            return [Advance(run.id, now, _running_values(run, now), [event], _unchanged(run))]
 
         run = await self._change(workspace_id, run_id, resume_changes)
-        self._context.ring()
+        self.context.ring()
         return run
 
     async def retry(self, workspace_id: str, run_id: str) -> Run:
@@ -169,14 +174,14 @@ class Control:
             ]
 
         while True:
-            failed = await self._context.records.run(workspace_id, run_id)
+            failed = await self.run(workspace_id, run_id)
             await self._check_thread(failed)
             if failed.status is RunStatus.FAILED:
-                await self._context.spending.check_start(workspace_id)
+                await self.context.spending.check_start(workspace_id)
             with suppress(RecordPresent):  # another run took the thread after the check: check again
                 run = await self._change(workspace_id, run_id, retry_changes)
                 break
-        self._context.ring()
+        self.context.ring()
         return run
 
     async def _check_thread(self, run: Run) -> None:
@@ -184,9 +189,8 @@ class Control:
         if run.status is not RunStatus.FAILED:
             return
         for conditions, message in _find_blockers(run):
-            others: Sequence[Run] = await aresolve(self._context.ledger.find(Run, conditions, limit=1))
-            if others:
-                other = others[0]
+            other = await find_first(self.context.ledger, Run, conditions)
+            if other is not None:
                 raise RequestConflict(
                     f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} "
                     + message.format(id=other.id, status=other.status),
@@ -212,7 +216,7 @@ class Control:
         if not statuses:
             return []
         changed: list[str] = []
-        for run in await aresolve(self._context.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
+        for run in await aresolve(self.context.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
             with suppress(RequestConflict):  # it was changed meanwhile
                 await act(workspace_id, run.id)
                 changed.append(run.id)
@@ -222,9 +226,9 @@ class Control:
 
     async def _change(self, workspace_id: str, run_id: str, changes_of: Changes) -> Run:
         """Apply changes that are computed from the current record of a run, with retries on conflicts."""
-        context = self._context
+        context = self.context
         for _ in range(_TRIES):
-            run = await context.records.run(workspace_id, run_id)
+            run = await self.run(workspace_id, run_id)
             changes = changes_of(run, context.now())
             if not changes:
                 return run
@@ -234,7 +238,7 @@ class Control:
                 raise
             except RecordConflict:
                 continue
-            return await context.records.run(workspace_id, run_id)
+            return await self.run(workspace_id, run_id)
         raise _changing_error(run_id)
 
 
@@ -250,7 +254,7 @@ def _cancel_changes(run: Run, reason: str | None, now: datetime) -> Sequence[Cha
     if run.status in ENDED:
         return ()
     ending = Ending.cancelled(reason)
-    unfinished = [*where(run_id=run.id), Condition("status", "in", _UNFINISHED)]
+    unfinished = [*where(run_id=run.id), Condition("status", "in", UNFINISHED_STEPS)]
     undecided = where(run_id=run.id, decision=None)
     return [
         Advance(run.id, now, ending.values(now), [NewEvent(ending.event, ending.payload)], _unchanged(run)),
@@ -259,11 +263,6 @@ def _cancel_changes(run: Run, reason: str | None, now: datetime) -> Sequence[Cha
         Delete(Wait, where(run_id=run.id)),
         *completion_changes(replace(run, status=RunStatus.CANCELLED), ending, now),
     ]
-
-
-def _pause_change(run: Run, now: datetime) -> Advance:
-    values = {"status": RunStatus.PAUSED, "due_at": None}
-    return Advance(run.id, now, values, [NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})], _unchanged(run))
 
 
 def _find_blockers(run: Run) -> list[tuple[list[Condition], str]]:
@@ -280,11 +279,6 @@ def _find_blockers(run: Run) -> list[tuple[list[Condition], str]]:
         ([*begun, *at_the_same_time], advanced),
         (others_on_thread(run), "belongs to run {id} now, which is {status}. Wait for its end, or start a new run."),
     ]
-
-
-def _resume_change(run: Run, now: datetime) -> Advance:
-    event = NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"})
-    return Advance(run.id, now, _running_values(run, now), [event], _unchanged(run))
 
 
 def _retry_change(run: Run, now: datetime) -> Advance:

@@ -7,38 +7,24 @@ from datetime import datetime
 from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict
 from statewright.ids import draw_checkpoint_id
-from statewright.runs import (
-    Among,
-    Change,
-    Condition,
-    Insert,
-    Json,
-    ReceivedEvent,
-    Signal,
-    Trigger,
-    Wait,
-    where,
-)
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.operations.signals import check_payload, guard_unanswered, unanswered, wake_changes
-from statewright.service.operations.starting import Starter
+from statewright.runs import Among, Change, Condition, Insert, Json, ReceivedEvent, Signal, Trigger, Wait, where
+from statewright.service.context.records import find_first
+from statewright.service.engine.waits import wake_changes
+from statewright.service.operations.inbox import check_payload, guard_unanswered, new_signal, unanswered
+from statewright.service.operations.launch import LaunchOperations
 from statewright.service.operations.triggers import runs_of_event
 
 
-class Events:
-    """Receives events."""
+class EventOperations(LaunchOperations):
+    """Receives events, which may start runs."""
 
-    def __init__(self, context: ServiceContext, starter: Starter) -> None:
-        self._context = context
-        self._starter = starter
-
-    async def send(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
-        """Receive an event: store it with all of its effects in one transaction, and return its record.
+    async def send_event(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
+        """Receive an event: start the runs of its triggers, and wake the runs that wait for it, in one transaction.
 
         An event with a `key` that was sent before changes nothing. Raises InvalidRequest for an empty name or a payload
         that is not a map, NotFound if a trigger names an unknown graph.
         """
-        context = self._context
+        context = self.context
         if not 1 <= len(name) <= 255 or name.startswith("__"):
             raise InvalidRequest(
                 f"The name of an event is {name!r:.80}. Give 1 to 255 characters that do not begin with __."
@@ -66,23 +52,22 @@ class Events:
     async def _find_by_key(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:
         if key is None:
             return None
-        events = await aresolve(self._context.ledger.find(ReceivedEvent, where(workspace_id=workspace_id, key=key)))
-        return events[0] if events else None
+        return await find_first(self.context.ledger, ReceivedEvent, where(workspace_id=workspace_id, key=key))
 
     async def _start_changes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
         """Return the changes that start the runs of matching triggers."""
         conditions = where(workspace_id=event.workspace_id, event=event.name, active=True)
-        triggers = await aresolve(self._context.ledger.find(Trigger, conditions))
+        triggers = await aresolve(self.context.ledger.find(Trigger, conditions))
         changes: list[Change] = []
         for request in runs_of_event(triggers, event.id, event.name, event.payload):
-            run, starting = await self._starter.prepare(event.workspace_id, request, now)
+            run, starting = await self.starter.prepare(event.workspace_id, request, now)
             event.started = [*event.started, run.id]
             changes += starting
         return changes
 
     async def _wake_changes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
         """Return the changes that deliver the event to the runs that wait for it."""
-        ledger = self._context.ledger
+        ledger = self.context.ledger
         for_event = where(workspace_id=event.workspace_id, event=event.name)
         open_waits = await aresolve(ledger.find(Wait, for_event))
         # Read after the waits: a worker that takes a signal meanwhile closes its wait, so these changes are refused.
@@ -91,13 +76,6 @@ class Events:
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
         changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
         for run_id in event.woken:
-            signal = Signal(
-                id=f"sig_{draw_checkpoint_id()}",
-                run_id=run_id,
-                type=event.name,
-                payload=event.payload,
-                key=event.id,
-                created_at=now,
-            )
+            signal = new_signal(run_id, event.name, event.payload, event.id, now)
             changes += [Insert(signal), *wake_changes(run_id, now)]
         return changes

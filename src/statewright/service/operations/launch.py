@@ -7,7 +7,7 @@ latency of a start. That is possible only on a thread of its own, without a limi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -19,31 +19,21 @@ from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.worker import RunWorker
 from statewright.service.following.follow import wait_for_settling, wait_until_settled
-from statewright.service.operations.control import Control
+from statewright.service.operations.control import ControlOperations
 from statewright.service.operations.starting import Started, Starter, ThreadSlot, claimed
 
 _MAX_TRIES: Final = 100
 """Tries to start a run on a thread that other runs acquire and release concurrently."""
 
 
-class Launcher:
-    """Starts runs for callers."""
+class LaunchOperations(ControlOperations):
+    """Starts runs for callers, and cancels others for them if requested."""
 
-    def __init__(
-        self,
-        context: ServiceContext,
-        starter: Starter,
-        control: Control,
-        *,
-        worker: Callable[[], RunWorker | None],
-        ring: Callable[[], object],
-    ) -> None:
-        """`worker` returns the worker of this process, if it has one; `ring` wakes it and the background tasks."""
-        self._context = context
-        self._starter = starter
-        self._control = control
-        self._worker = worker
-        self._ring = ring
+    def __init__(self, context: ServiceContext) -> None:
+        super().__init__(context)
+        self.starter = Starter(context)
+        self.worker: RunWorker | None = None
+        """The worker of this process; None unless the service is working."""
 
     async def start(self, workspace_id: str, request: StartRun) -> Started:
         """Start a run, or return the one that was started with the same idempotency key.
@@ -58,8 +48,8 @@ class Launcher:
 
     async def start_and_wait(self, workspace_id: str, request: StartRun, seconds: float) -> Started:
         """Start a run, and wait until it has ended, waits or is paused, for so many seconds at most."""
-        context = self._context
-        run_id = request.run_id or self._starter.new_id()
+        context = self.context
+        run_id = request.run_id or self.starter.new_id()
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
@@ -73,15 +63,15 @@ class Launcher:
         return Started(run, created=True)
 
     async def _start(self, workspace_id: str, request: StartRun) -> Started:
-        existing = await self._find_existing(workspace_id, request)
+        existing = await self.starter.find_by_key(workspace_id, request.idempotency_key)
         if existing is not None:
             return Started(existing, created=False)
         # The request is validated completely before other runs are cancelled for it.
-        run, (_, *labels) = await self._starter.prepare(workspace_id, request, self._context.now())
-        slot = await self._starter.find_slot(run, self._control.cancellation)
+        run, (_, *labels) = await self.starter.prepare(workspace_id, request, self.context.now())
+        slot = await self.starter.find_slot(run, self.cancellation)
         if isinstance(slot, Run):
             return Started(slot, created=False)
-        worker = self._worker()
+        worker = self.worker
         reservation = worker.reserve() if worker is not None and await self._can_begin(run) else None
         if worker is None or reservation is None:
             return await self._write(workspace_id, request, slot, labels)
@@ -96,22 +86,18 @@ class Launcher:
     async def _write(self, workspace_id: str, request: StartRun, slot: ThreadSlot, labels: Sequence[Change]) -> Started:
         run = slot.run
         try:
-            await aresolve(self._context.ledger.write([*slot.changes, Insert(run), *labels]))
+            await aresolve(self.context.ledger.write([*slot.changes, Insert(run), *labels]))
         except DuplicateRecord:
-            return Started(await self._find_existing(workspace_id, request) or run, created=False)
+            existing = await self.starter.find_by_key(workspace_id, request.idempotency_key)
+            return Started(existing or run, created=False)
         slot.publish()
         if run.claim is None:
-            self._ring()
+            self.context.ring()
+            self.context.ring_background()  # it may have a deadline
         return Started(run, created=True)
-
-    async def _find_existing(self, workspace_id: str, request: StartRun) -> Run | None:
-        key = request.idempotency_key
-        return await self._starter.find_by_key(workspace_id, key) if key is not None else None
 
     async def _can_begin(self, run: Run) -> bool:
         """Return True if a new run can begin at once: it has a thread of its own, no limit, and no later start."""
-        if run.due_at is None or run.due_at > self._context.now() or run.thread_id != run.id:
+        if run.due_at is None or run.due_at > self.context.now() or run.thread_id != run.id:
             return False
-        return (
-            run.concurrency_key is None and run.queue is None and not await self._starter.is_limited(run.workspace_id)
-        )
+        return run.concurrency_key is None and run.queue is None and not await self.starter.is_limited(run.workspace_id)

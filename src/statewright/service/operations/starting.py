@@ -15,22 +15,10 @@ from statewright.clock import iso
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
 from statewright.futures import drive
 from statewright.ids import draw_checkpoint_id, draw_run_id
-from statewright.runs import (
-    Absent,
-    Change,
-    Insert,
-    Run,
-    RunLabel,
-    RunStatus,
-    StoredDefinition,
-    Workspace,
-    where,
-)
-from statewright.service.context.jsonable import entries_as_text
-from statewright.service.context.records import MOST_LABELS, others_on_thread
+from statewright.runs import Absent, Change, Insert, Run, RunLabel, RunStatus, StoredDefinition, Workspace, where
+from statewright.service.context.records import MOST_LABELS, entries_as_text, find_first, others_on_thread
 from statewright.service.context.requests import StartRun
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.engine.completion import Ending
 from statewright.service.operations.control import Cancellation
 
@@ -152,10 +140,11 @@ class Starter:
 
     # -- existing runs
 
-    async def find_by_key(self, workspace_id: str, key: str) -> Run | None:
+    async def find_by_key(self, workspace_id: str, key: str | None) -> Run | None:
         """Return the run that was started with an idempotency key; None if there is none."""
-        runs = await aresolve(self._context.ledger.find(Run, where(workspace_id=workspace_id, idempotency_key=key)))
-        return runs[0] if runs else None
+        if key is None:
+            return None
+        return await find_first(self._context.ledger, Run, where(workspace_id=workspace_id, idempotency_key=key))
 
     async def find_slot(self, run: Run, cancel_runs: CancelRuns) -> ThreadSlot | Run:
         """Return the slot of a new run on its thread, or the run on it that has the same idempotency key.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, Final
 
 from statewright.async_futures import aresolve
@@ -41,6 +40,7 @@ from statewright.runs import (
 )
 from statewright.runtime import RUN_ENDED
 from statewright.runtime.core.frontier import due_tasks
+from statewright.service.context.records import UNFINISHED_STEPS, find_first
 from statewright.service.engine.changeset import ChangeSet
 from statewright.service.engine.step_records import StepRecords
 from statewright.service.engine.waits import match_signals
@@ -48,7 +48,7 @@ from statewright.service.engine.waits import match_signals
 AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
 """The statuses of runs that advance their thread, or are about to."""
 _RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
-_OPEN_STEPS: Final = [StepStatus.PENDING, StepStatus.RUNNING, StepStatus.WAITING, StepStatus.FAILED]
+_OPEN_STEPS: Final = [*UNFINISHED_STEPS, StepStatus.FAILED]
 """Steps that have work left; a failed one is tried again if its run is retried."""
 _MAIN: Final = "main"
 """The branch that runs advance."""
@@ -74,15 +74,12 @@ class RestingRun:
     @classmethod
     async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> RestingRun | None:
         """Return the run that rests on a thread, or else its newest run if that has failed; None otherwise."""
-        runs: Sequence[Run] = await aresolve(ledger.find(Run, _rests_on(workspace_id, thread_id)))
-        if not runs:
+        run = await find_first(ledger, Run, _rests_on(workspace_id, thread_id), Order("id", descending=True))
+        if run is None:
             begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
-            newest = Order("started_at", descending=True)
-            last: Sequence[Run] = await aresolve(ledger.find(Run, begun, order=newest, limit=1))
-            runs = [run for run in last if run.status is RunStatus.FAILED]
-            if not runs:
+            run = await find_first(ledger, Run, begun, Order("started_at", descending=True))
+            if run is None or run.status is not RunStatus.FAILED:
                 return None
-        run = max(runs, key=attrgetter("id"))
         waits = await aresolve(ledger.find(Wait, where(run_id=run.id)))
         steps = await aresolve(ledger.find(StepRun, [*where(run_id=run.id), Condition("status", "in", _OPEN_STEPS)]))
         inbox = await aresolve(ledger.find(Signal, where(run_id=run.id, taken=False)))

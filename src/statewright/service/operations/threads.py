@@ -23,15 +23,13 @@ from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
-from statewright.service.context.service_context import ServiceContext
+from statewright.service.context.records import find_first
+from statewright.service.context.service_context import Operations
 from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
 
 
-class Threads:
+class Threads(Operations):
     """Reads and edits the threads on which a workspace has runs."""
-
-    def __init__(self, context: ServiceContext) -> None:
-        self._context = context
 
     async def state(self, workspace_id: str, thread_id: str, checkpoint_id: str | None = None) -> dict[str, Any]:
         """Return the state of a thread, now or at a checkpoint. Raises NotFound."""
@@ -43,9 +41,7 @@ class Threads:
     ) -> list[dict[str, Any]]:
         """Return the checkpoints of a thread, the newest first, each with its parent; of all branches, or of one."""
         app = await self._app(workspace_id, thread_id)
-        checkpoints = await aresolve(
-            self._context.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit)
-        )
+        checkpoints = await aresolve(self.context.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
         from statewright.runtime.lifecycle.snapshot import snapshot_of
 
         return [_describe(snapshot_of(app.program, checkpoint)) for checkpoint in checkpoints]
@@ -103,7 +99,7 @@ class Threads:
     ) -> dict[str, Any]:
         """Edit a thread together with the records of the run that may continue on it. Return the new state."""
         app = await self._app_if_idle(workspace_id, thread_id)
-        context = self._context
+        context = self.context
         resting = await RestingRun.find(context.ledger, workspace_id, thread_id, app.graph)
         # Checked after the run was read: the edit is refused if the run changes meanwhile, and with it the permission.
         await self._check_change(workspace_id, thread_id, key)
@@ -127,15 +123,15 @@ class Threads:
 
     async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
         async def body_of(definition_id: str) -> Any:
-            return (await adrive(self._context.versions.stored(workspace_id, definition_id))).body
+            return (await adrive(self.context.versions.stored(workspace_id, definition_id))).body
 
-        await check_thread_change(key, self._context.ledger, workspace_id, thread_id, body_of)
+        await check_thread_change(key, self.context.ledger, workspace_id, thread_id, body_of)
 
     async def runs(self, workspace_id: str, thread_id: str) -> list[Run]:
         """Return the runs on a thread, the newest first. Raises NotFound if the workspace has none."""
         conditions = where(workspace_id=workspace_id, thread_id=thread_id)
         newest = Order("created_at", descending=True)
-        runs = await aresolve(self._context.ledger.find(Run, conditions, order=newest, limit=100))
+        runs = await aresolve(self.context.ledger.find(Run, conditions, order=newest, limit=100))
         if not runs:
             raise NotFound(f"Thread {thread_id!r} does not exist.")
         return list(runs)
@@ -146,17 +142,16 @@ class Threads:
         if not newest.begun:  # the state was saved by an earlier run
             conditions = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
             order = Order("created_at", descending=True)
-            begun = await aresolve(self._context.ledger.find(Run, conditions, order=order, limit=1))
-            newest = begun[0] if begun else newest
-        graph = await self._context.versions.load_graph(newest)
-        return graph.with_services(checkpointer=self._context.saver_of(workspace_id), clock=self._context.clock)
+            newest = await find_first(self.context.ledger, Run, conditions, order) or newest
+        graph = await self.context.versions.load_graph(newest)
+        return graph.with_services(checkpointer=self.context.saver_of(workspace_id), clock=self.context.clock)
 
     async def _app_if_idle(self, workspace_id: str, thread_id: str) -> CompiledGraph:
         """Return the graph of a thread. Raises RequestConflict while a run is being advanced on it."""
         app = await self._app(workspace_id, thread_id)
         on_thread = where(workspace_id=workspace_id, thread_id=thread_id)
         conditions = [*on_thread, Condition("status", "in", AT_WORK)]
-        busy = await aresolve(self._context.ledger.find(Run, conditions))
+        busy = await aresolve(self.context.ledger.find(Run, conditions))
         if busy:
             raise RequestConflict(
                 f"Thread {thread_id!r} is being advanced by run {busy[0].id}. Pause it, or wait until it is idle.",

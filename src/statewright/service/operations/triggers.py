@@ -11,7 +11,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Insert, Json, Ledger, Order, Trigger, Update, where
-from statewright.service.catalog.versions import find_target
+from statewright.service.catalog.versions import find_target, with_one_target
 from statewright.service.context.records import get_own
 from statewright.service.context.requests import StartRun
 from statewright.service.context.validation import flag, known_fields, mapping, text
@@ -124,21 +124,13 @@ async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, cha
     known_fields(changes, _FIELDS, "A trigger")
     trigger = await get_trigger(ledger, workspace_id, trigger_id)
     before = {name: getattr(trigger, name) for name in _FIELDS}
-    if "definition_id" in changes or trigger.definition_id is not None:
-        before["graph"] = None
-    if "graph" in changes:
-        before["definition_id"] = None
-    values = await _values(ledger, workspace_id, NewTrigger(**{**before, **changes}))
-    await aresolve(
-        ledger.write([Update(Trigger, trigger_id, {name: values[name] for name in _affected_columns(changes)})])
-    )
+    if trigger.definition_id is not None:
+        before["graph"] = None  # the record has the name of the definition here
+    changed = with_one_target(changes)
+    values = await _values(ledger, workspace_id, NewTrigger(**{**before, **changed}))
+    # Only the columns that change, so that concurrent changes of others are kept.
+    await aresolve(ledger.write([Update(Trigger, trigger_id, {name: values[name] for name in changed})]))
     return replace(trigger, **values)
-
-
-def _affected_columns(changes: Mapping[str, Any]) -> list[str]:
-    """Return the columns that a change affects, so that concurrent changes of others are kept."""
-    target = {"graph", "definition_id"}  # a change of one of them also sets the other
-    return [name for name in _FIELDS if name in changes or (name in target and target & changes.keys())]
 
 
 async def remove_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> None:

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from statewright.errors import InvalidRequest, nearest
 from statewright.extras import optional
 from statewright.service.context.validation import text
-
-if TYPE_CHECKING:
-    from cronsim import CronSim
 
 LONGEST_CRON: Final = 200
 """Characters."""
@@ -69,7 +66,7 @@ def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[d
 def read_cron(cron: Any) -> None:
     """Validate a cron expression. Raises InvalidRequest, which names the field."""
     text(cron, "A cron expression", max_length=LONGEST_CRON)
-    next(iter(_iter_times(cron, datetime(2000, 1, 1, tzinfo=UTC))), None)
+    next(_iter_times(cron, datetime(2000, 1, 1, tzinfo=UTC)), None)
 
 
 def zone_of(timezone: Any) -> tzinfo:
@@ -87,24 +84,19 @@ def zone_of(timezone: Any) -> tzinfo:
         raise InvalidRequest(f"Time zone {name!r} does not exist. {hint}") from None
 
 
-def _iter_times(cron: str, start: datetime) -> CronSim:
+def _iter_times(cron: str, start: datetime) -> Iterator[datetime]:
     fields = cron.split()
     if len(fields) != len(FIELDS):
         raise InvalidRequest(
             f"The cron expression {cron!r} has {len(fields)} fields. "
             "It needs five: minute, hour, day of the month, month, day of the week, such as '30 7 * * MON-FRI'."
         )
-    cron_sim, cron_error = _library()
-    try:
-        return cron_sim(cron, start)
-    except cron_error as error:
-        raise InvalidRequest(_explain(cron, fields, str(error))) from None
-
-
-def _library() -> tuple[type[CronSim], type[Exception]]:
     with optional("Schedules need", extra="server"):
         from cronsim import CronSim, CronSimError
-    return CronSim, CronSimError
+    try:
+        return CronSim(cron, start)
+    except CronSimError as error:
+        raise InvalidRequest(_explain(cron, fields, str(error))) from None
 
 
 def _explain(cron: str, fields: list[str], reason: str) -> str:

@@ -15,7 +15,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict, RequestConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Condition, Delete, Insert, Json, Ledger, Order, Plus, Schedule, Update, where
-from statewright.service.catalog.versions import find_target
+from statewright.service.catalog.versions import find_target, with_one_target
 from statewright.service.context.records import get_own
 from statewright.service.context.validation import choice, flag, known_fields, mapping, text, texts
 from statewright.service.schedules.cron import next_time, read_cron, times, zone_of
@@ -108,7 +108,7 @@ async def change_schedule(
     known_fields(changes, _FIELDS, "A schedule")
     for _ in range(TRIES):
         schedule = await get_schedule(ledger, workspace_id, schedule_id)
-        new = replace(_as_new(schedule), **_with_one_target(changes))
+        new = replace(_as_new(schedule), **with_one_target(changes))
         values = await _values(ledger, workspace_id, new, now)
         await _check_name(ledger, schedule, new.name)
         if (new.cron, new.timezone, new.paused) == (schedule.cron, schedule.timezone, schedule.paused):
@@ -153,14 +153,6 @@ def _as_new(schedule: Schedule) -> NewSchedule:
     if schedule.definition_id is not None:
         values["graph"] = None  # the record has the name of the definition here
     return NewSchedule(**values)
-
-
-def _with_one_target(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changes in which a new graph replaces a definition, and vice versa."""
-    if ("graph" in changes) == ("definition_id" in changes):
-        return dict(changes)
-    replaced = "definition_id" if "graph" in changes else "graph"
-    return {**changes, replaced: None}
 
 
 async def _values(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from statewright.async_futures import aresolve
 from statewright.clock import iso
 from statewright.errors import DuplicateRecord, RecordConflict, StorageUnavailable
 from statewright.runs import ENDED, Change, Condition, Ledger, Order, Plus, Run, Schedule, Update, where
+from statewright.service.context.records import find_first
 from statewright.service.context.requests import StartRun
 from statewright.service.operations.control import Cancellation
 from statewright.service.schedules.cron import last_times, next_time
@@ -103,10 +104,8 @@ class Scheduler:
 
     async def _due_next(self) -> datetime | None:
         waiting = [Condition("paused", "=", False), Condition("next_at", "!=", None)]
-        schedules: Sequence[Schedule] = await aresolve(
-            self._ledger.find(Schedule, waiting, order=Order("next_at"), limit=1)
-        )
-        return schedules[0].next_at if schedules else None
+        schedule = await find_first(self._ledger, Schedule, waiting, Order("next_at"))
+        return schedule.next_at if schedule is not None else None
 
     async def _start_due(self, schedule: Schedule, now: datetime) -> None:
         """Start the due runs of one schedule. Another process may do this concurrently."""

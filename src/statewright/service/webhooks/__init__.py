@@ -1,6 +1,6 @@
 """Webhooks: signed messages about runs to external URLs."""
 
-from statewright.service.webhooks.deliverer import Deliverer
+from statewright.service.webhooks.delivery import Deliverer
 from statewright.service.webhooks.http_post import Answer, HttpPost, Post
 from statewright.service.webhooks.registry import (
     EVENT_TYPES,

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from secrets import token_bytes
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from statewright.clock import SystemClock
 from statewright.errors import InvalidConfig, Unauthorized
@@ -51,26 +51,19 @@ def verify(
     The body must be the bytes that were received: JSON that was parsed and encoded again may differ from them. Within
     the tolerance a message may arrive twice, with the same `id`.
     """
-    signed = _read(header)
+    time, signatures = _read(header)
     # All pairs are compared, and in constant time, so that the duration reveals nothing.
     matches = [
-        hmac.compare_digest(_signature(secret, signed.time, body).encode(), signature.encode())
+        hmac.compare_digest(_signature(secret, time, body).encode(), signature.encode())
         for secret in _as_list(secrets)
-        for signature in signed.signatures
+        for signature in signatures
     ]
     if not any(matches):
         raise Unauthorized(
             "The message was not signed with this secret, or was changed on the way. Check the secret of the webhook, "
             "and that the body is given as it was received."
         )
-    _check_age(signed.time, (now or SystemClock().now()).timestamp(), tolerance)
-
-
-class _SignedHeader(NamedTuple):
-    """The parsed header of a message."""
-
-    time: int
-    signatures: Sequence[str]
+    _check_age(time, (now or SystemClock().now()).timestamp(), tolerance)
 
 
 def _signature(secret: str, time: int, body: bytes | str) -> str:
@@ -85,7 +78,8 @@ def _as_list(secrets: str | Sequence[str]) -> list[str]:
     return values
 
 
-def _read(header: str | None) -> _SignedHeader:
+def _read(header: str | None) -> tuple[int, list[str]]:
+    """Return the time and the signatures of the header of a message. Raises Unauthorized."""
     if not header:
         raise Unauthorized(f"The message has no header {SIGNATURE_HEADER!r}, so its sender cannot be verified.")
     pairs = [part.strip().partition("=") for part in header[:_MAX_HEADER].split(",")]
@@ -95,7 +89,7 @@ def _read(header: str | None) -> _SignedHeader:
         raise Unauthorized(
             f"The header {SIGNATURE_HEADER!r} is {header[:200]!r}, which is not of the form t=<seconds>,v1=<hex>."
         )
-    return _SignedHeader(int(times[0]), signatures)
+    return int(times[0]), signatures
 
 
 def _check_age(time: int, now: float, tolerance: float) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from statewright.server.bodies.base import Instant
+from statewright.server.http.body import Instant
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from statewright.runs import RunStatus
-from statewright.server.bodies.runs import FilterBody, ResumeBody, StartRunBody
+from statewright.server.routes.runs import FilterBody, ResumeBody, StartRunBody
 from statewright.service import RunFilter, StartRun
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from statewright.errors import TooManyRequests
 from statewright.runs import InMemoryLedger, Insert, Update, Workspace
-from statewright.server.context.start_limits import FRESH, StartLimits
-from statewright.service.access.rates import RateLimiter
+from statewright.service.access.rates import FRESH, RateLimiter, StartLimits
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

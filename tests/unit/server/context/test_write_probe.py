@@ -13,7 +13,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import StorageFull
 from statewright.futures import LightFuture
 from statewright.runs import InMemoryLedger, Ledger, Worker
-from statewright.server.context.write_probe import WriteProbe
+from statewright.server.context.server_context import WriteProbe
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger
 
 

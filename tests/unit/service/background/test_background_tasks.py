@@ -50,7 +50,7 @@ async def turns() -> None:
 async def test_a_task_sweeps_at_once_and_then_when_it_is_due() -> None:
     clock, part = FakeClock(), Swept(lambda now: now + timedelta(seconds=2))
     background = Background([part], clock)
-    background.start()
+    await background.start()
     await turns()
     began = clock.now()
     for seconds in (1, 1, 2):
@@ -66,7 +66,7 @@ async def test_a_task_sweeps_at_once_and_then_when_it_is_due() -> None:
 async def test_an_idle_task_sweeps_regularly_and_when_woken() -> None:
     clock, part, other = FakeClock(), Swept(lambda _: None), Swept(lambda now: now + timedelta(days=1))
     background = Background([part, other], clock)
-    background.start()
+    await background.start()
     await turns()
     background.ring()
     await turns()
@@ -81,7 +81,7 @@ async def test_a_failed_task_is_retried_and_does_not_affect_others(caplog: pytes
     clock, broken, part = FakeClock(), Broken(lambda _: None), Swept(lambda _: None)
     background = Background([broken, part], clock)
     with caplog.at_level(logging.ERROR, logger="statewright.service"):
-        background.start()
+        await background.start()
         await turns()
         clock.advance(timedelta(seconds=RETRY_AFTER))
         await turns()

@@ -11,9 +11,8 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import NotFound, RequestConflict, WorkflowError
 from statewright.runs import Insert, Ledger
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.catalog.definitions import Definitions
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.catalog.definitions import DefinitionOperations
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -34,31 +33,31 @@ def body(version: str = "1", seconds: int = 1, **more: Any) -> dict[str, Any]:
     return {"name": "flow", "version": version, "steps": [nap], **more}
 
 
-def definitions(context: ServiceContext) -> Definitions:
-    return Definitions(context)
+def definitions(context: ServiceContext) -> DefinitionOperations:
+    return DefinitionOperations(context)
 
 
 async def test_a_version_is_stored_once_and_never_changes(context: ServiceContext) -> None:
     book = definitions(context)
-    first, again = await book.add("default", body()), await book.add("default", body())
+    first, again = await book.add_definition("default", body()), await book.add_definition("default", body())
     assert (first.created, again.created) == (True, False)
     assert first.definition.id == again.definition.id
     with pytest.raises(RequestConflict, match="another version") as caught:
-        await book.add("default", body(seconds=2))
+        await book.add_definition("default", body(seconds=2))
     assert caught.value.details == {"definitionId": first.definition.id}
-    newer = await book.add("default", body("2", seconds=2))
+    newer = await book.add_definition("default", body("2", seconds=2))
     assert newer.definition.id != first.definition.id
-    assert (await book.page("default", page=1, page_size=10)).total == 2
-    assert (await book.get("default", first.definition.id)).body == first.definition.body
+    assert (await book.definitions("default", page=1, page_size=10)).total == 2
+    assert (await book.definition("default", first.definition.id)).body == first.definition.body
 
 
 async def test_workspaces_have_their_own(context: ServiceContext) -> None:
     book = definitions(context)
-    one, other = await book.add("default", body()), await book.add("other", body(seconds=5))
+    one, other = await book.add_definition("default", body()), await book.add_definition("other", body(seconds=5))
     assert one.definition.id != other.definition.id
     with pytest.raises(NotFound):
-        await book.get("default", other.definition.id)
-    assert (await book.page("nobody", page=1, page_size=10)).total == 0
+        await book.definition("default", other.definition.id)
+    assert (await book.definitions("nobody", page=1, page_size=10)).total == 0
     assert [graph.definition_id for graph in await book.graphs("other")] == [other.definition.id]
 
 
@@ -75,9 +74,9 @@ async def test_workspaces_have_their_own(context: ServiceContext) -> None:
 async def test_invalid_definitions_are_not_stored(context: ServiceContext, wrong: dict[str, Any]) -> None:
     book = definitions(context)
     with pytest.raises(WorkflowError) as caught:
-        await book.add("default", {**body(), **wrong} if wrong else {})
+        await book.add_definition("default", {**body(), **wrong} if wrong else {})
     assert caught.value.problems
-    assert (await book.page("default", page=1, page_size=10)).total == 0
+    assert (await book.definitions("default", page=1, page_size=10)).total == 0
 
 
 async def test_served_graphs_are_described_and_precede_stored_ones(context: ServiceContext) -> None:
@@ -88,8 +87,8 @@ async def test_served_graphs_are_described_and_precede_stored_ones(context: Serv
     context.catalog.serve("flow", graph, description="It flows.")
     await context.write([Insert(item) for item in context.catalog.stored(context.now())])
     book = definitions(context)
-    await book.add("default", body())
-    await book.add("default", {**body(), "name": "another"})
+    await book.add_definition("default", body())
+    await book.add_definition("default", {**body(), "name": "another"})
     shown = await book.graphs("default")
     assert [(item.name, item.kind, item.description) for item in shown] == [
         ("another", "steps", ""),

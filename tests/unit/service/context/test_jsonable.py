@@ -8,12 +8,8 @@ import pytest
 
 from statewright.clock import iso
 from statewright.errors import GraphRecursionError, InvalidRequest, code_of
-from statewright.service.context.jsonable import (
-    LONGEST_MESSAGE,
-    entries_as_text,
-    error_from_text,
-    error_json,
-)
+from statewright.service.context.records import entries_as_text
+from statewright.service.engine.changeset import LONGEST_MESSAGE, error_from_text, error_json
 
 
 class Coded(Exception):

@@ -27,8 +27,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

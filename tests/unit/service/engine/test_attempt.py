@@ -18,12 +18,12 @@ from statewright.errors import NotFound, Problem, WorkflowError
 from statewright.futures import is_future
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, StepRun, Wait, where
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
-from statewright.service.engine.attempt import RunAttempt, RunHooks
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
+from statewright.service.engine.attempt import RunAttempt
+from statewright.service.engine.waits import wake_changes
 from statewright.service.following.hub import Hub
-from statewright.service.operations.approvals import Approvals
-from statewright.service.operations.signals import Signals, wake_changes
+from statewright.service.operations.signals import SignalOperations
+from statewright.service.operations.starting import Starter
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -32,6 +32,11 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def attempt_at(run: Run, context: ServiceContext, load_graph: Any) -> RunAttempt:
+    context.versions.load_graph = load_graph  # type: ignore[method-assign]
+    return RunAttempt(run, context, Starter(context))
 
 
 class State(TypedDict, total=False):
@@ -71,7 +76,7 @@ class AttemptBench:
     def attempt(self) -> RunAttempt:
         settings = ServiceSettings(max_steps=10, max_output=1000)
         context = ServiceContext(self.ledger, self.saver, Catalog(), self.clock, settings)
-        return RunAttempt(self.run, context, RunHooks(load_graph=self._app_of))
+        return attempt_at(self.run, context, self._app_of)
 
     async def keep(self) -> None:
         await aresolve(self.ledger.write([Insert(self.run)]))
@@ -220,8 +225,7 @@ class WaitingRun:
         self.context = ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_steps=10, max_output=1000))
         self.ledger, self.clock, self.run = self.context.ledger, self.context.clock, run
         self.app = graph.compile()
-        self.approvals = Approvals(self.context)
-        self.signals = Signals(self.context, self.approvals.changes_of)
+        self.signals = SignalOperations(self.context)
 
     async def _app_of(self, run: Run) -> Any:
         return self.app
@@ -235,7 +239,7 @@ class WaitingRun:
         """An attempt at the run, which must be due."""
         [run] = await aresolve(self.ledger.claim("wrk_1", self.clock.now(), 5))
         context = replace(self.context, ledger=ledger or self.ledger, hub=Hub())
-        return RunAttempt(run, context, RunHooks(load_graph=self._app_of))
+        return attempt_at(run, context, self._app_of)
 
     async def advance(self, ledger: Ledger | None = None) -> Run:
         await (await self.claimed(ledger)).advance()
@@ -280,13 +284,13 @@ async def test_an_approval_decided_while_another_branch_runs_is_handled_afterwar
     async def hears_slowly(state: Log) -> Log:
         amount = wait_for_event("paid")["amount"]
         [asked] = await aresolve(bench.ledger.find(Approval))
-        during.append(await bench.approvals.decide("default", asked.id, "rejected"))
+        during.append(await bench.signals.decide("default", asked.id, "rejected"))
         assert (await bench.found()).due_at is None
         return {"log": [amount]}
 
     bench = WaitingRun(storage, new_run(), side_by_side(hears_slowly, approves))
     await bench.begin()
-    await bench.signals.send("default", bench.run.id, "paid", {"amount": 3})
+    await bench.signals.signal("default", bench.run.id, "paid", {"amount": 3})
     run = await bench.advance()
     assert [item.decision for item in during] == ["rejected"]
     assert (run.status, run.due_at) == (RunStatus.WAITING, bench.clock.now())
@@ -301,7 +305,7 @@ async def test_a_run_without_signals_keeps_waiting(
     bench = WaitingRun(storage, new_run(), side_by_side(hears))
     await bench.begin()
     before = await bench.events()
-    await bench.signals.send("default", bench.run.id, "sent", {})
+    await bench.signals.signal("default", bench.run.id, "sent", {})
     run = await bench.advance()
     assert (run.status, run.claim, run.due_at) == (RunStatus.WAITING, None, None)
     assert await bench.events() == before
@@ -345,7 +349,7 @@ async def test_a_signal_that_arrives_while_the_inbox_is_read_is_not_lost(
     if due is not None:
         bench.clock.advance(due)
     else:
-        await bench.signals.send("default", bench.run.id, "sent", {})
+        await bench.signals.signal("default", bench.run.id, "sent", {})
     late: Any = LateSignalLedger(bench)
     run = await bench.advance(late)
     assert (late.sent, run.status, run.claim, run.due_at) == (1, RunStatus.WAITING, None, bench.clock.now())

@@ -15,8 +15,7 @@ from statewright.checkpoint import Checkpointer, Pending, Task, TaskResult
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
 from statewright.runs import Change, Insert, Ledger, Run, RunLabel, RunStatus, Signal, StepRun, StepStatus, where
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.engine.children import ChildStarter
 from statewright.service.engine.progress import NO_GRAPH, Progress
 from statewright.service.operations.starting import Starter

@@ -14,8 +14,7 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import RecordConflict
 from statewright.runs import Advance, Condition, Insert, Ledger, Run, RunEvent, RunStatus, StepRun
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.engine.progress import Progress
 from statewright.service.engine.recorder import RunRecorder
 from statewright.service.following.hub import Hub

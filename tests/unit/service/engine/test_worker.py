@@ -14,7 +14,7 @@ from statewright.async_futures import aresolve
 from statewright.clock import Alarm
 from statewright.errors import StorageUnavailable
 from statewright.runs import Advance, Condition, Delete, Insert, Ledger, Run, RunStatus, Worker, where
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceSettings
 from statewright.service.engine.worker import RunWorker
 from statewright.service.operations.starting import claimed
 from statewright.testing import FakeClock

@@ -14,8 +14,7 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import NotFound
 from statewright.runs import Advance, Insert, Ledger, NewEvent, Run, RunStatus
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.following.follow import BATCH_SIZE, follow, wait_until_settled
 from statewright.service.following.run_watch import RunWatch
 from statewright.testing import FakeClock

@@ -15,8 +15,7 @@ from statewright.clock import SystemClock
 from statewright.errors import StorageUnavailable
 from statewright.runs import Advance, Delete, InMemoryLedger, Insert, NewEvent, Run, RunStatus, where
 from statewright.service import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.following.follow import follow, wait_until_settled
 from statewright.service.following.run_watch import RunWatch
 

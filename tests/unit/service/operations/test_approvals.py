@@ -12,9 +12,8 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound
 from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, Wait
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
-from statewright.service.operations.approvals import Approvals
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
+from statewright.service.operations.approvals import ApprovalOperations
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +55,7 @@ async def test_a_decision_answers_its_question(
 ) -> None:
     run = new_run()
     await asked(context, run)
-    decided = await Approvals(context).decide("default", "w", decision, edited_content=given, decided_by="ann")
+    decided = await ApprovalOperations(context).decide("default", "w", decision, edited_content=given, decided_by="ann")
     assert (decided.decision, decided.decided_by, decided.decided_at) == (decision, "ann", context.now())
     assert (decided.edited_content, decided.content) == (given, {"text": "dear"})
     [kept] = await aresolve(context.ledger.find(Signal))
@@ -68,7 +67,7 @@ async def test_a_decision_answers_its_question(
     who = {"decidedBy": "ann", "decidedByKey": None}
     assert event.payload == {"stepName": "agree", "approvalId": "w", "decision": decision, **who}
     with pytest.raises(InvalidTransition):
-        await Approvals(context).decide("default", "w", "approved")
+        await ApprovalOperations(context).decide("default", "w", "approved")
 
 
 @pytest.mark.parametrize(
@@ -84,8 +83,8 @@ async def test_invalid_decisions_are_refused(
 ) -> None:
     await asked(context, new_run())
     with pytest.raises(InvalidRequest, match=message):
-        await Approvals(context).decide("default", "w", decision, edited_content=given)
-    assert (await Approvals(context).get("default", "w")).decision is None
+        await ApprovalOperations(context).decide("default", "w", decision, edited_content=given)
+    assert (await ApprovalOperations(context).approval("default", "w")).decision is None
 
 
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.PAUSED])
@@ -95,7 +94,7 @@ async def test_a_decision_is_accepted_while_another_branch_runs(
     """The run handles it when it waits; until then it is only stored."""
     run = new_run(claim="c")
     await asked(context, run, status=status)
-    decided = await Approvals(context).decide("default", "w", "approved")
+    decided = await ApprovalOperations(context).decide("default", "w", "approved")
     result = await context.records.run("default", run.id)
     assert (decided.decision, result.status, result.claim, result.due_at) == ("approved", status, "c", None)
     [kept] = await aresolve(context.ledger.find(Signal))
@@ -112,38 +111,38 @@ async def test_an_approval_without_a_wait_is_closed(
 ) -> None:
     await asked(context, new_run(), status=status, waits=waits)
     with pytest.raises(InvalidTransition, match="closed"):
-        await Approvals(context).decide("default", "w", "approved")
-    assert (await Approvals(context).get("default", "w")).decision is None
+        await ApprovalOperations(context).decide("default", "w", "approved")
+    assert (await ApprovalOperations(context).approval("default", "w")).decision is None
     assert await aresolve(context.ledger.count(Signal)) == 0
 
 
 async def test_approvals_are_filtered_by_run(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     for name in ("one", "two"):
         await asked(context, new_run(id=f"run_{name}"), wait_id=name)
-    page = await Approvals(context).page("default", pending=True, run_id="run_two", page=1, page_size=10)
+    page = await ApprovalOperations(context).approvals("default", pending=True, run_id="run_two", page=1, page_size=10)
     assert ([item.id for item in page.items], page.total) == (["two"], 1)
 
 
 async def test_other_workspaces_see_and_decide_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     await asked(context, new_run())
-    book = Approvals(context)
-    assert (await book.page("other", pending=None, run_id=None, page=1, page_size=10)).total == 0
-    for act in (book.get("other", "w"), book.decide("other", "w", "approved")):
+    book = ApprovalOperations(context)
+    assert (await book.approvals("other", pending=None, run_id=None, page=1, page_size=10)).total == 0
+    for act in (book.approval("other", "w"), book.decide("other", "w", "approved")):
         with pytest.raises(NotFound):
             await act
 
 
 async def test_approvals_are_filtered_by_decision(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     await asked(context, new_run())
-    book = Approvals(context)
+    book = ApprovalOperations(context)
     counts = [
-        (await book.page("default", pending=item, run_id=None, page=1, page_size=10)).total
+        (await book.approvals("default", pending=item, run_id=None, page=1, page_size=10)).total
         for item in (True, False, None)
     ]
     assert counts == [1, 0, 1]
     await book.decide("default", "w", "rejected")
     counts = [
-        (await book.page("default", pending=item, run_id=None, page=1, page_size=10)).total
+        (await book.approvals("default", pending=item, run_id=None, page=1, page_size=10)).total
         for item in (True, False, None)
     ]
     assert counts == [0, 1, 1]

@@ -26,9 +26,8 @@ from statewright.runs import (
     where,
 )
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
-from statewright.service.operations.control import Control
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
+from statewright.service.operations.control import ControlOperations
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +67,7 @@ async def test_a_cancelled_run_leaves_nothing_open(context: ServiceContext, new_
         step(run, StepStatus.PENDING, "c"),
     ]
     await insert(context, run, wait, approval, *steps)
-    after = await Control(context).cancel("default", run.id, "why")
+    after = await ControlOperations(context).cancel("default", run.id, "why")
     assert (after.status, after.claim, after.due_at, after.cancelled_at) == (RunStatus.CANCELLED, None, None, now)
     result = await aresolve(context.ledger.find(StepRun))
     assert [item.status for item in result] == [StepStatus.COMPLETED, StepStatus.CANCELLED, StepStatus.CANCELLED]
@@ -84,7 +83,7 @@ async def test_descendants_are_cancelled_with_their_parent(
     await insert(context, new_run(id="run_2", parent_id="run_1"))
     await insert(context, new_run(id="run_3", parent_id="run_2"))
     await insert(context, new_run(id="run_4", parent_id="run_1", status=RunStatus.COMPLETED))
-    await Control(context).cancel("default", "run_1")
+    await ControlOperations(context).cancel("default", "run_1")
     result = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
     assert [result[f"run_{n}"] for n in range(1, 5)] == ["cancelled", "cancelled", "cancelled", "completed"]
     [event] = await aresolve(context.ledger.events("run_3"))
@@ -98,7 +97,7 @@ async def test_cancelling_a_run_that_has_ended_changes_nothing(
     run = await insert(context, new_run(id="run_1", status=status))
     await insert(context, new_run(id="run_2", parent_id="run_1", status=RunStatus.WAITING))
     before = await aresolve(context.ledger.find(Run))
-    assert await Control(context).cancel("default", run.id, "why") == before[0]
+    assert await ControlOperations(context).cancel("default", run.id, "why") == before[0]
     assert await aresolve(context.ledger.find(Run)) == before
 
 
@@ -108,7 +107,7 @@ async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_to
     parent = await insert(context, new_run(id="run_1"))
     child = new_run(id="run_2", parent_id="run_1")
     context.ledger = OvertakenOnce(context.ledger, [Insert(child), Advance("run_1", context.now())])  # type: ignore[assignment]
-    await Control(context).cancel("default", parent.id)
+    await ControlOperations(context).cancel("default", parent.id)
     result = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
     assert result == {"run_1": RunStatus.CANCELLED, "run_2": RunStatus.CANCELLED}
 
@@ -133,7 +132,7 @@ class OvertakenOnce:
 async def test_a_claimed_run_is_asked_to_pause_and_an_unclaimed_one_is_paused(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
-    control = Control(context)
+    control = ControlOperations(context)
     held = await insert(context, new_run(status=RunStatus.RUNNING, claim="c"))
     free = await insert(context, new_run(status=RunStatus.RUNNING, due_at=context.now()))
     asked, halted = await control.pause("default", held.id), await control.pause("default", free.id)
@@ -154,7 +153,7 @@ async def test_a_retried_run_has_fresh_attempts_and_no_deadline(
     failed = step(run, StepStatus.FAILED)
     failed.attempt, failed.error, failed.completed_at = 3, {"message": "m"}, now
     await insert(context, run, failed)
-    after = await Control(context).retry("default", run.id)
+    after = await ControlOperations(context).retry("default", run.id)
     assert (after.status, after.due_at, after.error) == (RunStatus.RUNNING, now, None)
     assert (after.failed_at, after.deadline_at, "pause" in after.settings) == (None, None, False)
     [again] = await aresolve(context.ledger.find(StepRun))
@@ -170,7 +169,7 @@ async def test_a_run_whose_thread_was_advanced_is_not_retried(
         await insert(context, new_run(id=f"{failed}_f", status=RunStatus.FAILED, started_at=now, **thread))
         await insert(context, new_run(id=f"{later}_l", status=RunStatus.CANCELLED, started_at=began, **thread))
         with pytest.raises(RequestConflict, match=f"was advanced by run {later}_l"):
-            await Control(context).retry("default", f"{failed}_f")
+            await ControlOperations(context).retry("default", f"{failed}_f")
 
 
 async def test_earlier_runs_on_a_thread_do_not_prevent_a_retry(
@@ -183,7 +182,7 @@ async def test_earlier_runs_on_a_thread_do_not_prevent_a_retry(
     )
     await insert(context, new_run(id="run_1", status=RunStatus.FAILED, started_at=now, **thread))
     await insert(context, new_run(id="run_3", status=RunStatus.CANCELLED, thread_id="t"))  # it never began
-    assert (await Control(context).retry("default", "run_1")).status is RunStatus.RUNNING
+    assert (await ControlOperations(context).retry("default", "run_1")).status is RunStatus.RUNNING
 
 
 @pytest.mark.parametrize("status", [status for status in RunStatus if status not in ENDED])
@@ -193,7 +192,7 @@ async def test_a_run_whose_thread_belongs_to_another_is_not_retried(
     await insert(context, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=context.now()))
     await insert(context, new_run(id="run_1", thread_id="t", status=status))
     with pytest.raises(RequestConflict, match=f"belongs to run run_1 now, which is {status}"):
-        await Control(context).retry("default", "run_2")
+        await ControlOperations(context).retry("default", "run_2")
 
 
 @pytest.mark.parametrize("status", [RunStatus.PENDING, RunStatus.COMPLETED])
@@ -206,7 +205,7 @@ async def test_a_run_that_takes_the_thread_during_a_retry_keeps_it(
     other = new_run(id="run_1", thread_id="t", status=status, **begun)
     context.ledger = OvertakenOnce(context.ledger, [Insert(other)])  # type: ignore[assignment]
     with pytest.raises(RequestConflict, match=r"cannot be tried again.* run_1"):
-        await Control(context).retry("default", "run_2")
+        await ControlOperations(context).retry("default", "run_2")
     assert (await context.records.run("default", "run_2")).status is RunStatus.FAILED
 
 
@@ -215,7 +214,7 @@ async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write
 ) -> None:
     child = await insert(context, new_run(id="run_1", parent_id="run_2", parent_waits=True))
     parent = await insert(context, new_run(id="run_2", status=RunStatus.WAITING))
-    cancellation = await Control(context).cancellation([child, parent], "why")
+    cancellation = await ControlOperations(context).cancellation([child, parent], "why")
     await aresolve(context.ledger.write(cancellation.changes))
     cancellation.publish()
     result = await aresolve(context.ledger.find(Run))
@@ -226,12 +225,12 @@ async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write
 async def test_concurrent_changes_are_seen(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = await insert(context, new_run())
     context.ledger = AlwaysOvertaken(context.ledger, run.id, 3)  # type: ignore[assignment]
-    after = await Control(context).cancel("default", run.id)
+    after = await ControlOperations(context).cancel("default", run.id)
     assert (after.status, after.version) == (RunStatus.CANCELLED, 5)
     busy = await insert(context, new_run())
     context.ledger = AlwaysOvertaken(context.ledger, busy.id, 10_000)  # type: ignore[assignment]
     with pytest.raises(RequestConflict, match="changed concurrently"):
-        await Control(context).cancel("default", busy.id)
+        await ControlOperations(context).cancel("default", busy.id)
 
 
 class AlwaysOvertaken:
@@ -257,7 +256,7 @@ class AlwaysOvertaken:
 
 async def test_other_workspaces_can_stop_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = await insert(context, new_run())
-    control = Control(context)
+    control = ControlOperations(context)
     for act in (control.cancel, control.pause, control.resume, control.retry):
         with pytest.raises(NotFound):
             await act("other", run.id)

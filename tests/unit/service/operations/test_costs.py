@@ -12,9 +12,8 @@ from statewright.checkpoint import InMemorySaver
 from statewright.errors import NotFound
 from statewright.runs import Insert, Ledger, ModelCall
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
-from statewright.service.operations.costs import Costs
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
+from statewright.service.operations.reads import ReadOperations
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +24,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def costs(ledger: Ledger, new_run: Any, now: datetime) -> Costs:
+async def costs(ledger: Ledger, new_run: Any, now: datetime) -> ReadOperations:
     runs = [new_run(id="run_1"), new_run(id="run_2"), new_run(id="run_3", workspace_id="other")]
     calls = [
         ModelCall(
@@ -35,11 +34,11 @@ async def costs(ledger: Ledger, new_run: Any, now: datetime) -> Costs:
         for run in runs for n in range(3)
     ]  # fmt: skip
     await aresolve(ledger.write([Insert(item) for item in (*runs, *calls)]))
-    return Costs(ServiceContext(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
+    return ReadOperations(ServiceContext(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
 
 
 async def test_a_run_costs_what_its_calls_cost(ledger: Ledger, new_run: Any, now: datetime) -> None:
-    result = await (await costs(ledger, new_run, now)).of_run("default", "run_1")
+    result = await (await costs(ledger, new_run, now)).cost("default", "run_1")
     assert (result.total.calls, result.total.cost, result.total.input_tokens, result.total.output_tokens) == (
         3,
         0.75,
@@ -52,12 +51,12 @@ async def test_a_run_costs_what_its_calls_cost(ledger: Ledger, new_run: Any, now
 
 async def test_a_summary_covers_its_period(ledger: Ledger, new_run: Any, now: datetime) -> None:
     book = await costs(ledger, new_run, now)
-    assert (await book.summary("default", None, None)).total.calls == 6
-    part = await book.summary("default", now + timedelta(hours=1), now + timedelta(hours=2))
+    assert (await book.cost_summary("default", None, None)).total.calls == 6
+    part = await book.cost_summary("default", now + timedelta(hours=1), now + timedelta(hours=2))
     assert (part.total.calls, [item.name for item in part.by_model]) == (2, ["small"])
-    assert (await book.summary("nobody", None, None)).total.calls == 0
+    assert (await book.cost_summary("nobody", None, None)).total.calls == 0
 
 
 async def test_runs_of_other_workspaces_are_not_counted(ledger: Ledger, new_run: Any, now: datetime) -> None:
     with pytest.raises(NotFound):
-        await (await costs(ledger, new_run, now)).of_run("default", "run_3")
+        await (await costs(ledger, new_run, now)).cost("default", "run_3")

@@ -14,10 +14,8 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge
 from statewright.runs import Delete, Insert, Ledger, Run, RunStatus, Signal, Trigger, Update, Wait, where
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
-from statewright.service.operations.events import Events
-from statewright.service.operations.starting import Starter
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
+from statewright.service.operations.events import EventOperations
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -33,14 +31,14 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
     return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-async def events(context: ServiceContext) -> Events:
+async def events(context: ServiceContext) -> EventOperations:
     graph = StateGraph(dict, name="report")
     graph.add_node("one", lambda state: {})
     graph.add_edge(START, "one")
     graph.add_edge("one", END)
     context.catalog.serve("report", graph)
     await context.write([Insert(item) for item in context.catalog.stored(context.now())])
-    return Events(context, Starter(context))
+    return EventOperations(context)
 
 
 def wait(run: Run, name: str, context: ServiceContext, number: int) -> Wait:
@@ -62,13 +60,13 @@ async def test_an_event_wakes_waiting_runs_and_starts_those_of_triggers(
     strangers = new_run(workspace_id="other", status=RunStatus.WAITING)
     rest = [trigger(context), trigger(context, "trg_2", active=False), strangers, wait(strangers, "paid", context, 1)]
     await context.write([Insert(item) for item in (run, other, *waits, *rest)])
-    event = await book.send("default", "paid", {"a": 1}, key="k")
+    event = await book.send_event("default", "paid", {"a": 1}, key="k")
     assert event.woken == [run.id]
     assert [signal.run_id for signal in await aresolve(context.ledger.find(Signal))] == [run.id]
     [started] = [await context.records.run("default", item) for item in event.started]
     assert (started.graph, started.status) == ("report", RunStatus.PENDING)
     assert (await context.records.run("default", run.id)).due_at == context.now()
-    again = await book.send("default", "paid", {"a": 2}, key="k")
+    again = await book.send_event("default", "paid", {"a": 2}, key="k")
     assert (again.id, again.payload) == (event.id, {"a": 1})
     assert await aresolve(context.ledger.count(Signal)) == 1
 
@@ -76,15 +74,15 @@ async def test_an_event_wakes_waiting_runs_and_starts_those_of_triggers(
 @pytest.mark.parametrize("name", ["", "x" * 256, "__run_ended:run_1"])
 async def test_invalid_names_are_refused(context: ServiceContext, name: str) -> None:
     with pytest.raises(InvalidRequest):
-        await (await events(context)).send("default", name, {})
+        await (await events(context)).send_event("default", name, {})
 
 
 async def test_payloads_are_maps_of_limited_size(context: ServiceContext) -> None:
     book = await events(context)
     with pytest.raises(InvalidRequest):
-        await book.send("default", "paid", ["a"])
+        await book.send_event("default", "paid", ["a"])
     with pytest.raises(PayloadTooLarge):
-        await book.send("default", "paid", {"a": "x" * 2000})
+        await book.send_event("default", "paid", {"a": "x" * 2000})
 
 
 async def test_an_event_with_an_invalid_trigger_changes_nothing(
@@ -93,7 +91,7 @@ async def test_an_event_with_an_invalid_trigger_changes_nothing(
     book, run = await events(context), new_run(status=RunStatus.WAITING)
     await context.write([Insert(row) for row in (run, wait(run, "paid", context, 1), trigger(context, graph="reprot"))])
     with pytest.raises(NotFound, match="reprot"):
-        await book.send("default", "paid", {}, key="k")
+        await book.send_event("default", "paid", {}, key="k")
     assert await aresolve(context.ledger.count(Signal)) == 0
 
 
@@ -105,7 +103,7 @@ async def test_only_runs_whose_wait_is_still_open_are_woken(
     await context.write([Insert(item) for item in (late, run, over, wait(run, "paid", context, 1), trigger(context))])
     lapsed = [Delete(Wait, where(id=over.id)), Update(Run, late.id, {"status": RunStatus.RUNNING})]
     context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
-    event = await book.send("default", "paid", {"a": 1})
+    event = await book.send_event("default", "paid", {"a": 1})
     assert (event.woken, len(event.started)) == ([run.id], 1)
     assert [signal.run_id for signal in await aresolve(context.ledger.find(Signal))] == [run.id]
     assert await aresolve(context.ledger.count(Run, where(source=f"event:{event.id}"))) == 1

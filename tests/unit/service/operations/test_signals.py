@@ -14,11 +14,10 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidRequest, InvalidTransition, NotFound, PayloadTooLarge, SignalMismatch
 from statewright.runs import Approval, Delete, Insert, Ledger, Run, RunStatus, Signal, Update, Wait, where
 from statewright.service.catalog.catalog import Catalog
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.engine.waits import approval_of
-from statewright.service.operations.approvals import Approvals
-from statewright.service.operations.signals import Signals, check_payload
+from statewright.service.operations.inbox import check_payload
+from statewright.service.operations.signals import SignalOperations
 from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -34,8 +33,8 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
     return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-def signals(context: ServiceContext) -> Signals:
-    return Signals(context, Approvals(context).changes_of)
+def signals(context: ServiceContext) -> SignalOperations:
+    return SignalOperations(context)
 
 
 async def waiting(context: ServiceContext, run: Run, **more: Any) -> Wait:
@@ -61,7 +60,7 @@ async def test_a_signal_wakes_a_run_that_waits(context: ServiceContext, new_run:
     await waiting(context, run)
     rung: list[int] = []
     context.ring = lambda: rung.append(1)
-    after = await signals(context).send("default", run.id, "paid", {"a": 1}, key="k", must_wait=True)
+    after = await signals(context).signal("default", run.id, "paid", {"a": 1}, key="k", must_wait=True)
     assert (after.due_at, after.status, bool(rung)) == (context.now(), RunStatus.WAITING, True)
     [kept] = await inbox(context)
     assert (kept.type, kept.payload, kept.key, kept.taken, kept.interrupt_id) == ("paid", {"a": 1}, "k", False, None)
@@ -72,10 +71,10 @@ async def test_a_signal_for_a_run_that_does_not_wait_is_stored(
 ) -> None:
     run = new_run(status=RunStatus.PAUSED)
     await context.write([Insert(run)])
-    after = await signals(context).send("default", run.id, "paid", {})
+    after = await signals(context).signal("default", run.id, "paid", {})
     assert (after.due_at, after.version, len(await inbox(context))) == (None, run.version, 1)
     with pytest.raises(InvalidTransition, match="paused"):
-        await signals(context).send("default", run.id, "paid", {}, must_wait=True)
+        await signals(context).signal("default", run.id, "paid", {}, must_wait=True)
 
 
 async def test_a_signal_with_a_used_key_changes_nothing_even_after_the_end(
@@ -84,11 +83,11 @@ async def test_a_signal_with_a_used_key_changes_nothing_even_after_the_end(
     run = new_run()
     await waiting(context, run)
     for payload in ({"a": 1}, {"a": 2}):
-        await signals(context).send("default", run.id, "paid", payload, key="k")
+        await signals(context).signal("default", run.id, "paid", payload, key="k")
     assert [item.payload for item in await inbox(context)] == [{"a": 1}]
     other = new_run()
     await context.write([Insert(other)])
-    await signals(context).send("default", other.id, "paid", {}, key="k")
+    await signals(context).signal("default", other.id, "paid", {}, key="k")
     assert len(await inbox(context)) == 2
 
 
@@ -96,7 +95,7 @@ async def test_a_refused_signal_names_the_awaited_types(context: ServiceContext,
     run = new_run()
     await waiting(context, run)
     with pytest.raises(SignalMismatch, match="Did you mean 'paid'") as caught:
-        await signals(context).send("default", run.id, "payd", {}, must_wait=True)
+        await signals(context).signal("default", run.id, "payd", {}, must_wait=True)
     assert (caught.value.details, caught.value.status) == ({"waitsFor": ["paid"]}, 409)
     assert await inbox(context) == []
 
@@ -106,7 +105,7 @@ async def test_invalid_types_are_refused(context: ServiceContext, new_run: Calla
     run = new_run()
     await waiting(context, run)
     with pytest.raises(InvalidRequest):
-        await signals(context).send("default", run.id, kind, {})
+        await signals(context).signal("default", run.id, kind, {})
 
 
 def test_payloads_are_maps_without_reserved_keys() -> None:
@@ -143,7 +142,7 @@ async def test_an_answer_to_an_approval_decides_it(context: ServiceContext, new_
         await signals(context).answer("default", run.id, {"i": "yes"})
     after = await signals(context).answer("default", run.id, {"i": {"decision": "edited", "content": "better"}})
     assert after.due_at == context.now()
-    decided = await Approvals(context).get("default", "w")
+    decided = await signals(context).approval("default", "w")
     assert (decided.decision, decided.edited_content) == ("edited", "better")
     [kept] = await inbox(context)
     assert kept.payload == {"decision": "edited", "content": "better", "decidedBy": None, "decidedByKey": None}
@@ -224,7 +223,7 @@ async def test_answers_to_a_wait_that_has_just_ended_are_refused(
     context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
     taker = signals(context)
     calls = {
-        "signal": lambda: taker.send("default", run.id, "paid", {}, must_wait=True),
+        "signal": lambda: taker.signal("default", run.id, "paid", {}, must_wait=True),
         "answer": lambda: taker.answer("default", run.id, {wait.id: {}}),
     }
     with pytest.raises(InvalidTransition):
@@ -239,7 +238,7 @@ async def test_an_early_signal_is_stored_for_the_next_wait(
     wait = await waiting(context, run)
     lapsed = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
     context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
-    await signals(context).send("default", run.id, "paid", {"a": 1})
+    await signals(context).signal("default", run.id, "paid", {"a": 1})
     assert [item.taken for item in await inbox(context)] == [False]
 
 
@@ -250,5 +249,5 @@ async def test_a_signal_for_a_run_that_has_just_ended_is_refused(
     await waiting(context, run)
     context.ledger = cast(Any, Overtaken(context.ledger, Update(Run, run.id, {"status": RunStatus.FAILED})))
     with pytest.raises(InvalidTransition, match="failed"):
-        await signals(context).send("default", run.id, "paid", {"a": 1})
+        await signals(context).signal("default", run.id, "paid", {"a": 1})
     assert await inbox(context) == []

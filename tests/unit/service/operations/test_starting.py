@@ -15,8 +15,7 @@ from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, Reques
 from statewright.runs import Absent, Advance, Insert, Ledger, Run, RunLabel, RunStatus
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.context.requests import StartRun
-from statewright.service.context.service_context import ServiceContext
-from statewright.service.context.settings import ServiceSettings
+from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.operations.control import Cancellation
 from statewright.service.operations.starting import Starter, ThreadSlot, check_start, claimed, size_of
 from statewright.testing import FakeClock

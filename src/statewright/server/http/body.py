@@ -1,12 +1,21 @@
-"""The base class of bodies, and shared types of fields."""
+"""The base class of request bodies, and shared types of their fields."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    model_validator,
+)
 
 from statewright.api.resource import camel
 
@@ -48,16 +57,15 @@ class Body(BaseModel):
     )
 
 
-class _NamesWorkflow(Protocol):
-    definition_id: str | None
-    graph: str | None
+class WorkflowBody(Body):
+    """The body of a request that names a workflow: either a stored definition or a served graph."""
 
+    definition_id: Name | None = None
+    graph: Name | None = None
+    """The name under which a graph is served; its newest version is used."""
 
-B = TypeVar("B", bound=_NamesWorkflow)
-
-
-def check_workflow(body: B) -> B:
-    """Return the body, which must name either a definition or a graph. Raises ValueError for both or neither."""
-    if (body.definition_id is None) == (body.graph is None):
-        raise ValueError("give either definitionId or graph")
-    return body
+    @model_validator(mode="after")
+    def _check_workflow(self) -> Self:
+        if (self.definition_id is None) == (self.graph is None):
+            raise ValueError("give either definitionId or graph")
+        return self

@@ -1,1 +1,0 @@
-"""Bodies of requests: described in the OpenAPI document, and validated strictly."""

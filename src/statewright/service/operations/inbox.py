@@ -1,0 +1,97 @@
+"""The inbox of a run: the signals and answers that have arrived, stored until a worker reads them.
+
+An answer is accepted once: the transaction that stores it is refused if the wait has been closed, or if the inbox has
+an answer or a signal for it already; see `guard_unanswered`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final, cast
+
+from statewright.errors import InvalidRequest, InvalidTransition, PayloadTooLarge
+from statewright.ids import draw_checkpoint_id
+from statewright.runs import ENDED, Absent, Change, Condition, Json, Run, Signal, Update, Wait, where
+from statewright.service.engine.waits import matches
+from statewright.service.operations.starting import size_of
+
+_ANSWER: Final = "answer:"
+"""The prefix of the keys of answers."""
+
+
+def new_signal(run_id: str, kind: str, payload: Json, key: str | None, now: datetime) -> Signal:
+    """Return a signal for the inbox of a run."""
+    return Signal(id=f"sig_{draw_checkpoint_id()}", run_id=run_id, type=kind, payload=payload, key=key, created_at=now)
+
+
+def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
+    """Return an answer as a signal for the inbox; its key makes a second answer to the same question fail."""
+    answer = new_signal(wait.run_id, "", value, f"{_ANSWER}{wait.interrupt_id}", now)
+    answer.interrupt_id = wait.interrupt_id
+    return answer
+
+
+# -- checks of requests
+
+
+def check_payload(payload: Json, max_size: int) -> None:
+    """Raise InvalidRequest for a payload that cannot become part of a state, and PayloadTooLarge."""
+    if not isinstance(payload, Mapping):
+        raise InvalidRequest(f"The payload is {payload!r:.80}. Give an object.")
+    hidden = next((key for key in cast("Mapping[str, object]", payload) if key.startswith("__")), None)
+    if hidden is not None:
+        raise InvalidRequest(f"The payload has a key {hidden!r}. Keys that begin with two underscores are reserved.")
+    size = size_of(payload)
+    if size > max_size:
+        raise PayloadTooLarge(f"The payload has {size} bytes; at most {max_size} are allowed.")
+
+
+def check_signal_id(signal_id: str | None) -> None:
+    """Raise InvalidRequest for an id that is reserved for answers: the signal would block the answer."""
+    if signal_id is not None and signal_id.startswith(_ANSWER):
+        raise InvalidRequest(
+            f"The id of the signal begins with {_ANSWER!r}, which is reserved for answers. Choose another."
+        )
+
+
+def closed_error(run_id: str) -> InvalidTransition:
+    """Return the error for an answer to a question that has been closed meanwhile."""
+    return InvalidTransition(f"A question of run {run_id}", "closed", "answered", [], is_asked_for=True)
+
+
+def answered_error(run_id: str) -> InvalidTransition:
+    """Return the error for a second answer to a question."""
+    return InvalidTransition(f"A question of run {run_id}", "answered", "answered again", [], is_asked_for=True)
+
+
+# -- guards of writes
+
+
+def guard_unanswered(wait: Wait | None) -> list[Change]:
+    """Return the guards of a write that stores an answer to a wait: it is open and has no answer. None needs no guards.
+
+    The first write of a worker that handles a timeout deletes the wait. It is refused if a signal has changed the
+    version of the run before. An answer stays in the inbox until the write that deletes its wait.
+    """
+    if wait is None:
+        return []
+    untaken = where(run_id=wait.run_id, taken=False)
+    guards: list[Change] = [
+        Update(Wait, wait.id, {"run_id": wait.run_id}),  # changes nothing, and is refused if the wait is gone
+        Absent(Signal, [*untaken, *where(interrupt_id=wait.interrupt_id)]),
+    ]
+    return [*guards, Absent(Signal, [*untaken, *where(type=wait.event)])] if wait.event is not None else guards
+
+
+def guard_not_ended(run_id: str) -> Absent:
+    """Return the guard of a write to the inbox of a run: it has not ended, because no worker would read its inbox."""
+    return Absent(Run, [Condition("id", "=", run_id), Condition("status", "in", sorted(ENDED))])
+
+
+def unanswered(waits: Iterable[Wait], inbox: Iterable[Signal]) -> list[Wait]:
+    """Return the waits without an answer among the untaken signals of an inbox."""
+    signals = list(inbox)
+    return [
+        wait for wait in waits if not any(matches(signal, wait) and signal.run_id == wait.run_id for signal in signals)
+    ]

@@ -1,0 +1,170 @@
+"""Reading runs: their records, steps, state, model calls, logs, events, waits and costs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, overload
+
+from statewright.async_futures import aresolve
+from statewright.data.jsonable import as_json
+from statewright.runs import Condition, Json, ModelCall, Order, Run, RunEvent, StepLog, StepRun, Wait, where
+from statewright.service.access.spending import SpendingReport
+from statewright.service.context.records import Page, conditions_of
+from statewright.service.context.requests import RunFilter
+from statewright.service.context.service_context import Operations
+from statewright.service.following.follow import follow, wait_until_settled
+from statewright.service.following.hub import FollowedEvent
+
+NEWEST: Final = Order("created_at", descending=True)
+_SUMS: Final = ("cost", "input_tokens", "output_tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """The total cost of some model calls."""
+
+    name: str
+    """The model, or `total`."""
+    calls: int
+    cost: float
+    """In US dollars."""
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of one run."""
+
+    total: Spent
+    by_model: Sequence[Spent]
+    calls: Sequence[ModelCall]
+
+
+@dataclass(frozen=True, slots=True)
+class CostSummary:
+    """The cost of a workspace in a period."""
+
+    start: datetime | None
+    end: datetime | None
+    total: Spent
+    by_model: Sequence[Spent]
+
+
+class ReadOperations(Operations):
+    """Reads the runs of workspaces. Every method raises NotFound for a run of another workspace."""
+
+    async def runs(
+        self, workspace_id: str, filters: RunFilter, *, page: int = 1, page_size: int = 20, order: Order = NEWEST
+    ) -> Page[Run]:
+        """Return a page of the runs that match all filters, the newest first by default."""
+        conditions = conditions_of(workspace_id, filters)
+        return await self.context.records.page(Run, conditions, page=page, page_size=page_size, order=order)
+
+    async def wait(self, workspace_id: str, run_id: str, seconds: float) -> Run:
+        """Return a run once it has ended, waits or is paused; in its current state after so many seconds."""
+        return await wait_until_settled(self.context, workspace_id, run_id, seconds)
+
+    async def steps(self, workspace_id: str, run_id: str) -> Sequence[StepRun]:
+        """Return the steps of a run so far, in the order in which they became due."""
+        run = await self.run(workspace_id, run_id)
+        steps = await self.context.records.all_of_run(StepRun, run, order="superstep")
+        return sorted(steps, key=lambda step: (step.superstep, step.position, step.started_at is None))
+
+    async def state(self, workspace_id: str, run_id: str) -> dict[str, Json]:
+        """Return the output fields of the state of a run. Empty before it has begun."""
+        run = await self.run(workspace_id, run_id)
+        if run.output is not None:
+            return run.output
+        if not run.begun:
+            return {}
+        graph = await self.context.versions.load_graph(run)
+        saved = await aresolve(self.context.saver_of(workspace_id).load(run.thread_id))
+        return as_json(graph.program.output(saved.checkpoint.values)) if saved is not None else {}
+
+    async def model_calls(self, workspace_id: str, run_id: str) -> Sequence[ModelCall]:
+        """Return the model calls of a run, the oldest first."""
+        return await self.context.records.all_of_run(ModelCall, await self.run(workspace_id, run_id))
+
+    async def logs(self, workspace_id: str, run_id: str, *, step: str | None = None) -> Sequence[StepLog]:
+        """Return the captured logs of the steps of a run in order, or of its steps of one name."""
+        run = await self.run(workspace_id, run_id)
+        conditions = where(run_id=run.id, **({"step_name": step} if step is not None else {}))
+        return await aresolve(self.context.ledger.find(StepLog, conditions, order=Order("created_at")))
+
+    async def events(self, workspace_id: str, run_id: str, *, after: int = 0, limit: int = 100) -> Sequence[RunEvent]:
+        """Return the events of a run after a sequence number, the oldest first."""
+        run = await self.run(workspace_id, run_id)
+        return await aresolve(self.context.ledger.events(run.id, after=after, limit=limit))
+
+    @overload
+    def follow(
+        self, workspace_id: str, run_id: str, *, after: int = 0, live: Literal[False] = False
+    ) -> AsyncIterator[RunEvent]: ...
+    @overload
+    def follow(self, workspace_id: str, run_id: str, *, after: int = 0, live: bool) -> AsyncIterator[FollowedEvent]: ...
+    async def follow(self, workspace_id: str, run_id: str, *, after: int = 0, live: bool = False) -> AsyncIterator[Any]:
+        """Yield the events of a run after a sequence number, and new ones as they are written, until it has ended.
+
+        With `live`, events that are not stored are included as `LiveEvent`: pieces of messages, custom stream output.
+        """
+        run = await self.run(workspace_id, run_id)
+        async for event in follow(self.context, run.id, after, live=live):
+            yield event
+
+    async def waits(
+        self, workspace_id: str, *, run_id: str | None = None, page: int = 1, page_size: int = 20
+    ) -> Page[Wait]:
+        """Return a page of the open waits of a workspace or of one run, the newest first."""
+        conditions = where(workspace_id=workspace_id, **({"run_id": run_id} if run_id is not None else {}))
+        return await self.context.records.page(Wait, conditions, page=page, page_size=page_size)
+
+    # -- costs
+
+    async def cost(self, workspace_id: str, run_id: str) -> Cost:
+        """Return the cost of the model calls of a run. Raises NotFound."""
+        run = await self.run(workspace_id, run_id)
+        calls = await self.context.records.all_of_run(ModelCall, run)
+        by_model = await self._by_model(where(run_id=run.id))
+        return Cost(_total(by_model), by_model, calls)
+
+    async def cost_summary(
+        self, workspace_id: str, start: datetime | None = None, end: datetime | None = None
+    ) -> CostSummary:
+        """Return the cost of the model calls of a workspace from one instant until before another."""
+        conditions = where(workspace_id=workspace_id)
+        if start is not None:
+            conditions.append(Condition("created_at", ">=", start))
+        if end is not None:
+            conditions.append(Condition("created_at", "<", end))
+        by_model = await self._by_model(conditions)
+        return CostSummary(start, end, _total(by_model), by_model)
+
+    async def spending(self, workspace_id: str) -> SpendingReport:
+        """Return the spending of a workspace today, and its limits."""
+        return await self.context.spending.report(workspace_id)
+
+    async def _by_model(self, conditions: Sequence[Condition]) -> list[Spent]:
+        groups = await aresolve(self.context.ledger.groups(ModelCall, ["model"], where=conditions, sums=_SUMS))
+        return [
+            Spent(
+                name=str(group.key[0]),
+                calls=group.size,
+                cost=group.sums[0],
+                input_tokens=int(group.sums[1]),
+                output_tokens=int(group.sums[2]),
+            )
+            for group in groups
+        ]
+
+
+def _total(parts: Sequence[Spent]) -> Spent:
+    return Spent(
+        name="total",
+        calls=sum(part.calls for part in parts),
+        cost=sum(part.cost for part in parts),
+        input_tokens=sum(part.input_tokens for part in parts),
+        output_tokens=sum(part.output_tokens for part in parts),
+    )
