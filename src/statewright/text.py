@@ -1,10 +1,12 @@
-"""Text for messages and terminals: shortened, and without control sequences."""
+"""Text for messages, terminals and files: shortened, without control sequences, or as a key of TOML."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _SEQUENCE: Final = re.compile(
     r"\x1b\[[0-?]*+[ -/]*+[@-~]"  # colours, movements
     r"|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)?"  # titles, links
@@ -20,6 +22,11 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200
 def shorten(text: str, longest: int) -> str:
     """Return a text, cut to at most `longest` characters, three dots included."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def toml_key(name: str) -> str:
+    """Return a name as a key of TOML, quoted if necessary."""
+    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def short_repr(value: object, longest: int = 80) -> str:

@@ -7,11 +7,12 @@ ends, and the parsed document has its keys.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator
 from typing import Any, Final, cast
+
+from statewright.text import toml_key
 
 Keys = tuple[str | int, ...]
 """Path of a value: the tables from the outermost, then the key."""
@@ -57,5 +58,4 @@ def _iter_paths(values: dict[str, Any], parents: Keys = ()) -> Iterator[Keys]:
 
 def format_path(keys: Keys) -> str:
     """Return the path of a value in TOML notation."""
-    parts = map(str, keys)
-    return ".".join(key if re.fullmatch(r"[\w-]+", key) else json.dumps(key, ensure_ascii=False) for key in parts)
+    return ".".join(toml_key(str(key)) for key in keys)

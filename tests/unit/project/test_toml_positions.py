@@ -53,3 +53,4 @@ def test_lines_end_where_toml_ends_them() -> None:
 
 def test_a_path_is_written_as_toml_writes_it() -> None:
     assert format_path(("assistants", "a b", "tools", 0)) == 'assistants."a b".tools.0'
+    assert tomllib.loads(f"{format_path(('Prüfer', ''))} = 1") == {"Prüfer": {"": 1}}

@@ -9,7 +9,8 @@ from typing import Final
 
 from statewright.errors import ToolError
 from statewright.http import Url, url_host
-from statewright.workflow.states.tools import Guard, ToolSettings, toml_key
+from statewright.text import toml_key
+from statewright.workflow.states.tools import Guard, ToolSettings
 
 _LOADER_VARIABLES: Final = re.compile(
     r"PATH|PATHEXT|(LD|DYLD)_.*|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|BASH_ENV|ENV|PERL5.*|RUBY(LIB|OPT)|"

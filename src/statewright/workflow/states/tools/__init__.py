@@ -12,7 +12,6 @@ from statewright.workflow.states.tools.integrations import (
     check_origin,
     integration_stanza,
     read_variable,
-    toml_key,
 )
 from statewright.workflow.states.tools.registry import ToolRegistry, check_reference, tool_stanza
 
@@ -29,6 +28,5 @@ __all__ = [
     "is_secret_name",
     "read_url",
     "read_variable",
-    "toml_key",
     "tool_stanza",
 ]

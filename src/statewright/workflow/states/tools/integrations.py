@@ -6,7 +6,6 @@ values and masks its secrets in the output of tools.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from statewright.agents import NO_CREDENTIALS, Credentials
 from statewright.errors import MissingApiKey, ToolError, suggestion
 from statewright.http import Url
 from statewright.redaction import looks_secret
+from statewright.text import toml_key
 from statewright.workflow.states.tools.guard import read_url
 
 
@@ -102,8 +102,3 @@ def integration_stanza(alias: str) -> str:
     variable = re.sub(r"\W+", "_", alias, flags=re.ASCII).strip("_").upper() or "SERVICE"
     variable = f"_{variable}" if variable[0].isdigit() else variable
     return f'[integrations.{toml_key(alias)}]\ntoken = "env:{variable}_TOKEN"'
-
-
-def toml_key(name: str) -> str:
-    """Return a name as a key of TOML, quoted if necessary."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

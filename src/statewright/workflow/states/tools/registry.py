@@ -16,8 +16,8 @@ from typing import Any, Final, cast
 
 from statewright.agents import Tool, ToolFunction, check_name
 from statewright.errors import ToolError, suggestion
+from statewright.text import toml_key
 from statewright.workflow.states.tools.builtin import ENABLED_BY, ToolSettings, builtin_tools
-from statewright.workflow.states.tools.integrations import toml_key
 
 
 def import_function(name: str, reference: str, folder: Path | None) -> Callable[..., Any]:
