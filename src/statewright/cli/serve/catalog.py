@@ -10,9 +10,8 @@ from typing import Any, Final, cast
 
 from statewright.cli.console.failure import UsageError, message_of
 from statewright.cli.console.printing import warn
-from statewright.cli.workflow.load import import_from_folder, load_served, served_names
+from statewright.cli.workflow.load import import_from_folder, is_steps_file, load_served, served_names
 from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel
-from statewright.cli.workflow.states import is_steps_file
 from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
 from statewright.models import ChatModel
 from statewright.project import Project, ServedGraph, load_project

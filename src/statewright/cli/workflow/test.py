@@ -12,7 +12,7 @@ import typer
 
 from statewright.cli.console.failure import FAILED, UsageError
 from statewright.cli.console.printing import say
-from statewright.cli.workflow.states import is_workflow
+from statewright.cli.workflow.load import is_workflow
 
 if TYPE_CHECKING:
     from statewright.workflow.states import Workflow
