@@ -22,10 +22,9 @@ from statewright.api.runs import (
     Step,
     Told,
 )
-from statewright.client.async_client import AsyncClient
-from statewright.client.flow.pages import Page
+from statewright.client.clients import AsyncClient, Client
+from statewright.client.flow import Page
 from statewright.client.settings import DEFAULT_URL
-from statewright.client.sync_client import Client
 
 __all__ = [
     "DEFAULT_URL",

@@ -11,9 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from statewright.api.resource import LARGEST_PAGE
 from statewright.client.call import Call
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import all_of, page_of
-from statewright.client.flow.send import send
+from statewright.client.flow import Flow, all_of, page_of, send
 from statewright.client.settings import ClientSettings
 
 P = ParamSpec("P")
@@ -57,12 +55,16 @@ class Namespace(Generic[F]):
         return send(call, self._settings)
 
 
-class FlowMethod(Generic[P, T]):
-    """A method that returns the result of a flow, or a coroutine of it."""
+class _Method(Generic[P, T]):
+    """A method that performs a flow by the driver of its instance."""
 
-    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
+    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[Any]]) -> None:
         self._flow = flow
         functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
+
+
+class FlowMethod(_Method[P, T]):
+    """A method that returns the result of a flow, or a coroutine of it."""
 
     @overload
     def __get__(self, instance: None, owner: Any) -> Self: ...
@@ -74,12 +76,8 @@ class FlowMethod(Generic[P, T]):
         return self if instance is None else _bind(instance, self._flow, instance._driver.run)
 
 
-class IteratingMethod(Generic[P, T]):
+class IteratingMethod(_Method[P, T]):
     """A method that returns an iterator over the items of a flow."""
-
-    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[Any]], item: type[T] | None = None) -> None:
-        self._flow = flow
-        functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
 
     @overload
     def __get__(self, instance: None, owner: Any) -> Self: ...
@@ -115,5 +113,5 @@ def request(call: Callable[Concatenate[Any, P], Call[T]]) -> FlowMethod[P, T]:
 
 
 def items(of: type[T]) -> Callable[[Callable[Concatenate[Any, P], Flow[Any]]], IteratingMethod[P, T]]:
-    """Create an iterating method from a generator function that yields items of a type."""
-    return lambda flow: IteratingMethod(flow, of)
+    """Create an iterating method from a generator function; `of`, the type of its items, is for type checkers."""
+    return IteratingMethod

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from statewright.client import AsyncClient
-from statewright.client.async_client import AsyncDriver
 from statewright.client.call import Reply, get, read_data
-from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
+from statewright.client.clients import AsyncDriver
+from statewright.client.flow import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
 from statewright.clock import Alarm
 from statewright.testing import FakeClock

@@ -12,9 +12,9 @@ import pytest
 
 from statewright.client import Client
 from statewright.client.call import Reply, get, read_data
-from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
+from statewright.client.clients import SyncDriver
+from statewright.client.flow import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
 from statewright.client.settings import ClientSettings
-from statewright.client.sync_client import SyncDriver
 from statewright.errors import InvalidConfig
 from statewright.testing import FakeClock
 

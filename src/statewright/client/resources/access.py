@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Unpack
+from typing import TypedDict, Unpack
 
 from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
 from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import CostSummary
-from statewright.client.call import Call, delete, get, in_camel, parameters, patch, path_of, post, without_none
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import Page, all_of, page_of
-from statewright.client.resources.options import WorkspaceLimits
+from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post, without_none
+from statewright.client.flow import Flow, Page, all_of, page_of
 from statewright.client.sync_async import F, Namespace, items, request
 
 
@@ -50,6 +48,15 @@ class Keys(Namespace[F]):
         return delete(path_of("api-keys", key_id), Key.read_answer)
 
 
+class WorkspaceLimits(TypedDict, total=False):
+    """Name and limits of a workspace; None removes a limit."""
+
+    name: str
+    max_running: int | None
+    starts_per_minute: int | None
+    retention_days: int | None
+
+
 class Workspaces(Namespace[F]):
     """Workspaces. All but `current` and `spending` need the token of the operator: `Client(admin_token=...)`."""
 
@@ -57,8 +64,7 @@ class Workspaces(Namespace[F]):
     def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
         """Create a workspace, with its first key, whose secret is not shown again."""
         body = in_camel({"slug": slug, **without_none(limits)})
-        call = post(path_of("workspaces"), NewWorkspace.read_answer, body)
-        return replace(call, as_operator=True)
+        return post(path_of("workspaces"), NewWorkspace.read_answer, body, as_operator=True)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Workspace]]:
@@ -83,8 +89,8 @@ class Workspaces(Namespace[F]):
     @request
     def change(self, workspace_id: str, **changes: Unpack[WorkspaceLimits]) -> Call[Workspace]:
         """Change the limits of a workspace; None removes a limit."""
-        call = patch(path_of("workspaces", workspace_id), Workspace.read_answer, in_camel(changes))
-        return replace(call, as_operator=True)
+        path = path_of("workspaces", workspace_id)
+        return patch(path, Workspace.read_answer, in_camel(changes), as_operator=True)
 
 
 def _page(page: int, page_size: int) -> Call[Page[Workspace]]:
@@ -99,5 +105,4 @@ class Costs(Namespace[F]):
     @request
     def summary(self, start: datetime | None = None, end: datetime | None = None) -> Call[CostSummary]:
         """Return the costs of the workspace from one instant until before another."""
-        call = get(path_of("cost", "summary"), CostSummary.read_answer)
-        return replace(call, params=parameters({"from": start, "to": end}))
+        return get(path_of("cost", "summary"), CostSummary.read_answer, {"from": start, "to": end})

@@ -4,14 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
-from statewright.api.automation import Delivery, Preview, Schedule, Trigger, Webhook, WebhookWithSecret
+from statewright.api.automation import (
+    CatchUp,
+    Delivery,
+    Overlap,
+    Preview,
+    Schedule,
+    Trigger,
+    Webhook,
+    WebhookWithSecret,
+)
 from statewright.client.call import Call, delete, get, ignore_content, in_camel, patch, path_of, post, without_none
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import Page, page_of
-from statewright.client.resources.options import ScheduleChanges, ScheduleOptions, TriggerChanges, WebhookChanges
+from statewright.client.flow import Flow, Page, page_of
 from statewright.client.sync_async import F, Namespace, items, request
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """Options of a schedule."""
+
+    graph: str | None
+    definition_id: str | None
+    timezone: str
+    input: Any
+    overlap: Overlap
+    catch_up: CatchUp
+    paused: bool
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+
+
+class ScheduleChanges(TypedDict, total=False):
+    """Changes of a schedule."""
+
+    name: str
+    cron: str
+    timezone: str
+    input: Any
+    overlap: Overlap
+    catch_up: CatchUp
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+
+
+class TriggerChanges(TypedDict, total=False):
+    """Changes of a trigger."""
+
+    match: Mapping[str, Any]
+    active: bool
+
+
+class WebhookChanges(TypedDict, total=False):
+    """Changes of a webhook."""
+
+    url: str
+    events: Sequence[str]
+    description: str
+    active: bool
+    rotate_secret: bool
+    """Creates a new secret, which is in the result."""
 
 
 class Schedules(Namespace[F]):

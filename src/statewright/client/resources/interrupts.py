@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from statewright.api.interrupts import Approval, ReceivedEvent, Wait
 from statewright.client.call import Call, get, path_of, post, without_none
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import Page, page_of
+from statewright.client.flow import Flow, Page, page_of
 from statewright.client.sync_async import F, Namespace, items, request
 
 _APPROVALS: Final = "approval-requests"
@@ -81,4 +79,4 @@ class Events(Namespace[F]):
     ) -> Call[ReceivedEvent]:
         """Send an event; the result names the runs that it started and woke. With a `key` it is idempotent."""
         body = without_none({"name": name, "payload": payload or {}, "key": key})
-        return replace(post(path_of("events"), ReceivedEvent.read_answer, body), repeatable=key is not None)
+        return post(path_of("events"), ReceivedEvent.read_answer, body, repeatable=key is not None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, Unpack
+from datetime import datetime
+from typing import Any, Final, Literal, TypedDict, Unpack
 
 from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import (
@@ -13,6 +13,7 @@ from statewright.api.runs import (
     Event,
     Log,
     ModelCall,
+    OnBusy,
     Run,
     RunIds,
     RunWithSteps,
@@ -21,15 +22,58 @@ from statewright.api.runs import (
     Told,
 )
 from statewright.client.call import Call, get, in_camel, path_of, post, read_data, without_none
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.follow import RunFollower
-from statewright.client.flow.pages import Page, all_of, page_of
-from statewright.client.resources.options import SETTINGS, RunFilter, StartOptions
+from statewright.client.flow import Flow, Page, all_of, page_of
+from statewright.client.follow import RunFollower
 from statewright.client.sync_async import F, Namespace, flow_method, items, request
 from statewright.errors import InvalidRequest
 from statewright.ids import draw_run_id
 
 _RUNS: Final = "workflow-runs"
+
+
+class StartOptions(TypedDict, total=False):
+    """Options for starting a run."""
+
+    definition_id: str | None
+    thread_id: str | None
+    """The thread to advance; a new one by default."""
+    idempotency_key: str | None
+    """A repeated key returns the run that it started before; a random one by default."""
+    on_busy: OnBusy
+    after: datetime | None
+    """The run does not begin before this instant."""
+    timeout: float | None
+    """Seconds after which the run fails."""
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    recursion_limit: int | None
+    max_concurrency: int | None
+    durability: Literal["sync", "async"] | None
+    context: Mapping[str, Any] | None
+
+
+SETTINGS: Final = frozenset({"recursion_limit", "max_concurrency", "durability", "context"})
+"""The options that the API has under `settings`."""
+
+
+class RunFilter(TypedDict, total=False):
+    """A filter of runs; all conditions must match."""
+
+    status: Sequence[str]
+    """One of these."""
+    graph: str | None
+    definition_id: str | None
+    thread_id: str | None
+    parent_id: str | None
+    idempotency_key: str | None
+    tags: Sequence[str]
+    """All of these."""
+    metadata: Mapping[str, str]
+    created_from: datetime | None
+    created_to: datetime | None
+    """Before this instant."""
 
 
 class Runs(Namespace[F]):
@@ -209,15 +253,21 @@ def start(graph: str | None, values: Any, wait: float | None, options: StartOpti
     settings = {name: value for name, value in fields.items() if name in SETTINGS}
     if settings:
         body["settings"] = in_camel(settings)
-    call = post(path_of(_RUNS), StartedRun.read_answer, {**body, "input": values})
     params = () if wait is None else (("wait", f"{wait:g}"),)
-    return replace(call, params=params, patience=wait or 0.0, repeatable=True)
+    return post(
+        path_of(_RUNS),
+        StartedRun.read_answer,
+        {**body, "input": values},
+        params=params,
+        patience=wait or 0.0,
+        repeatable=True,
+    )
 
 
 def _get(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
     """Return the request for a run, which the service answers once it is idle, or after so many seconds."""
-    call = get(path_of(_RUNS, run_id), RunWithSteps.read_answer)
-    return replace(call, params=(("wait", f"{wait:g}"),), patience=wait) if wait else call
+    params = {"wait": f"{wait:g}"} if wait else None
+    return get(path_of(_RUNS, run_id), RunWithSteps.read_answer, params, patience=wait)
 
 
 def _page(page: int, page_size: int, sort: str, filters: RunFilter) -> Call[Page[Run]]:
@@ -233,8 +283,8 @@ def _signal(
     run_id: str, action: str, signal_type: str, payload: Mapping[str, Any] | None, signal_id: str | None
 ) -> Call[Run]:
     body = without_none({"signal_type": signal_type, "payload": payload or {}, "signal_id": signal_id})
-    call = post(path_of(_RUNS, run_id, action), Run.read_answer, in_camel(body))
-    return replace(call, repeatable=signal_id is not None)
+    path = path_of(_RUNS, run_id, action)
+    return post(path, Run.read_answer, in_camel(body), repeatable=signal_id is not None)
 
 
 def _run_ids(answer: Any) -> Sequence[str]:

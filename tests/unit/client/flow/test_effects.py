@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statewright.client.call import get, read_data
-from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield, advance
+from statewright.client.flow import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield, advance
 
 CALL = get("/x", read_data)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from statewright.client.call import Reply
-from statewright.client.flow.effects import ConnectionLost, Open, Read, Send, Sleep, Yield, advance
-from statewright.client.flow.follow import RunFollower
+from statewright.client.flow import ConnectionLost, Open, Read, Send, Sleep, Yield, advance
+from statewright.client.follow import RunFollower
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError
 from statewright.testing import FakeClock

@@ -6,8 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from statewright.client.call import Reply
-from statewright.client.flow.effects import Send, Yield
-from statewright.client.flow.pages import Page, all_of, page_of
+from statewright.client.flow import Page, Send, Yield, all_of, page_of
 from statewright.client.settings import ClientSettings
 
 

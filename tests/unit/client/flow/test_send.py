@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.client.call import Call, Reply, get, post, read_data
-from statewright.client.flow.effects import ConnectionLost, Flow, Send, Sleep, advance
-from statewright.client.flow.send import pause_after, send
+from statewright.client.flow import ConnectionLost, Flow, Send, Sleep, advance, pause_after, send
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError, TooManyRequests
 

@@ -1,21 +1,22 @@
-"""Following the events of a run. A broken stream is resumed after the last received event."""
+"""Following the events of a run: a stream of server-sent events, resumed after the last received one if it breaks."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import ENDED, Event, LiveEvent
 from statewright.client.call import Call, Reply, get, path_of, read_data
 from statewright.client.errors import error_of, unreachable
-from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Sleep, Yield
-from statewright.client.flow.send import pause_after, send
-from statewright.client.flow.sse import Message, Parser
+from statewright.client.flow import ConnectionLost, Flow, Open, Read, Sleep, Yield, pause_after, send
 from statewright.client.settings import ClientSettings
 
 _STABLE_AFTER: Final = 5.0
 """Seconds after which a connection that ends counts as the first failure again, even if it had no events."""
+_BOM: Final = b"\xef\xbb\xbf"
 
 
 class RunFollower:
@@ -96,3 +97,66 @@ class RunFollower:
     def _next_events(self) -> Call[list[Event]]:
         path = path_of("workflow-runs", self._run_id, "events")
         return get(path, Event.read_all, {"after": self._last, "pageSize": LARGEST_PAGE})
+
+
+# -- server-sent events
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One event of a stream."""
+
+    event: str
+    data: str
+    id: str | None
+
+
+class Parser:
+    """Parses pieces of a stream into messages."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._has_started = False
+        self._event = ""
+        self._data: list[str] = []
+        self._id: str | None = None
+
+    def feed(self, piece: bytes) -> Iterator[Message]:
+        """Yield the messages that end in this piece."""
+        for line in self._lines(piece):
+            if line:
+                self._parse_line(line.decode("utf-8", "replace"))
+            elif (message := self._dispatch()) is not None:
+                yield message
+
+    def _lines(self, piece: bytes) -> Iterator[bytes]:
+        """Yield complete lines, which end with CR, LF or both. A final CR is kept, because an LF may follow."""
+        text = self._buffer + piece
+        if not self._has_started and len(text) < len(_BOM) and _BOM.startswith(text):
+            self._buffer = text
+            return
+        if not self._has_started:
+            self._has_started, text = True, text.removeprefix(_BOM)
+        ends_with_cr = text[-1:] == b"\r"
+        text = (text[:-1] if ends_with_cr else text).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, remainder = text.split(b"\n")
+        self._buffer = remainder + b"\r" if ends_with_cr else remainder
+        yield from lines
+
+    def _parse_line(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "event":
+                self._event = value
+            case "data":
+                self._data.append(value)
+            case "id" if "\0" not in value:
+                self._id = value
+            case _:  # a comment, or an unknown field
+                pass
+
+    def _dispatch(self) -> Message | None:
+        event, data = self._event, self._data
+        self._event, self._data = "", []
+        return Message(event or "message", "\n".join(data), self._id) if data else None
