@@ -96,8 +96,8 @@ def build_server_settings(
     project: Project, location: ServerLocation, auth: Auth, admin_token: str | None = None, drain: float = 20.0
 ) -> ServerSettings:
     """Return the settings of the HTTP server. Raises InvalidConfig."""
-    overrides = {"host": location.host, "port": location.port, "drain_timeout": drain}
-    settings = {**_settings_of(project.serving, ServerSettings), **overrides}
+    settings = _settings_of(project.serving, ServerSettings)
+    settings |= {"host": location.host, "port": location.port, "drain_timeout": drain}
     return ServerSettings(**settings, auth=auth, admin_token=admin_token)
 
 

@@ -102,7 +102,7 @@ def ls(
 ) -> None:
     """List threads with their status and next nodes, most recently changed first."""
     with open_workspace_saver(database) as saver:
-        records = [
+        records: list[dict[str, Any]] = [
             {"thread": entry.thread_id, **_thread_summary(saver, entry.thread_id), "changed_at": entry.changed_at}
             for entry in resolve(saver.threads(prefix=prefix, limit=limit))
         ]
