@@ -23,7 +23,7 @@ from statewright.api.runs import (
     Told,
 )
 from statewright.client.clients import AsyncClient, Client
-from statewright.client.flow import Page
+from statewright.client.send import Page
 from statewright.client.settings import DEFAULT_URL
 
 __all__ = [

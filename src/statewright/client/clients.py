@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from statewright.api.access import Health
 from statewright.client.call import Call
 from statewright.client.connection import Connection, complete, import_httpx
-from statewright.client.flow import Flow
 from statewright.client.resources.access import Costs, Keys, Workspaces
 from statewright.client.resources.automation import Schedules, Triggers, Webhooks
 from statewright.client.resources.definitions import Definitions, Graphs, Threads
 from statewright.client.resources.interrupts import Approvals, Events, Interrupts
 from statewright.client.resources.runs import Runs
 from statewright.client.settings import DEFAULT_URL, ClientSettings
-from statewright.client.sync_async import Async, Driver, F, Namespace, Sync, request
+from statewright.client.sync_async import Async, F, Namespace, Sync, request
 from statewright.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     import httpx
 
+T = TypeVar("T")
 Transport = TypeVar("Transport")
 """A transport of httpx, synchronous or asynchronous."""
 
@@ -51,25 +51,25 @@ class Root(Namespace[F], ABC, Generic[F, Transport]):
             retries=retries,
             clock=clock or SystemClock(),
         )
-        driver = self._connect(transport, settings)
-        super().__init__(driver, settings)
-        self.runs: Runs[F] = Runs(driver, settings)
-        self.definitions: Definitions[F] = Definitions(driver, settings)
-        self.graphs: Graphs[F] = Graphs(driver, settings)
-        self.interrupts: Interrupts[F] = Interrupts(driver, settings)
-        self.approvals: Approvals[F] = Approvals(driver, settings)
-        self.events: Events[F] = Events(driver, settings)
-        self.threads: Threads[F] = Threads(driver, settings)
-        self.costs: Costs[F] = Costs(driver, settings)
-        self.webhooks: Webhooks[F] = Webhooks(driver, settings)
-        self.schedules: Schedules[F] = Schedules(driver, settings)
-        self.triggers: Triggers[F] = Triggers(driver, settings)
-        self.keys: Keys[F] = Keys(driver, settings)
-        self.workspaces: Workspaces[F] = Workspaces(driver, settings)
+        connection = self._connect(transport, settings)
+        super().__init__(connection)
+        self.runs: Runs[F] = Runs(connection)
+        self.definitions: Definitions[F] = Definitions(connection)
+        self.graphs: Graphs[F] = Graphs(connection)
+        self.interrupts: Interrupts[F] = Interrupts(connection)
+        self.approvals: Approvals[F] = Approvals(connection)
+        self.events: Events[F] = Events(connection)
+        self.threads: Threads[F] = Threads(connection)
+        self.costs: Costs[F] = Costs(connection)
+        self.webhooks: Webhooks[F] = Webhooks(connection)
+        self.schedules: Schedules[F] = Schedules(connection)
+        self.triggers: Triggers[F] = Triggers(connection)
+        self.keys: Keys[F] = Keys(connection)
+        self.workspaces: Workspaces[F] = Workspaces(connection)
 
     @abstractmethod
-    def _connect(self, transport: Transport | None, settings: ClientSettings) -> Driver:
-        """Return the driver of the client, on the given transport or by default on a new one."""
+    def _connect(self, transport: Transport | None, settings: ClientSettings) -> Connection:
+        """Return the connection of the client, on the given transport or by default on a new one."""
 
     @request
     def health(self) -> Call[Health]:
@@ -93,9 +93,9 @@ class Root(Namespace[F], ABC, Generic[F, Transport]):
 class Client(Root[Sync, "httpx.BaseTransport"]):
     """Synchronous client of a service. Thread-safe. Close it with `close`, or use it in `with`."""
 
-    def _connect(self, transport: httpx.BaseTransport | None, settings: ClientSettings) -> SyncDriver:
+    def _connect(self, transport: httpx.BaseTransport | None, settings: ClientSettings) -> SyncConnection:
         self._http = import_httpx().Client(transport=transport)
-        return SyncDriver(self._http, settings)
+        return SyncConnection(self._http, settings)
 
     def close(self) -> None:
         """Close all connections."""
@@ -108,45 +108,36 @@ class Client(Root[Sync, "httpx.BaseTransport"]):
         self.close()
 
 
-class SyncDriver:
-    """Performs the effects of flows on the thread of the caller."""
+class SyncConnection(Connection):
+    """Blocks the thread of the caller."""
 
-    def __init__(self, http: Any, settings: ClientSettings) -> None:
-        self._http = http
-        self._settings = settings
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return complete(coroutine)
 
-    def run(self, flow: Flow[Any]) -> Any:
-        return complete(_SyncConnection(self._http, self._settings).run(flow))
-
-    def iterate(self, flow: Flow[Any]) -> Generator[Any]:
-        connection = _SyncConnection(self._http, self._settings)
+    def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
         try:
-            while (item := complete(connection.next_item(flow))) is not None:
-                yield item.item
+            while True:
+                yield complete(items.__anext__())
+        except StopAsyncIteration:
+            return
         finally:
-            complete(connection.close())
+            complete(items.aclose())
 
-
-class _SyncConnection(Connection):
-    _pieces: Iterator[bytes] = iter(())
+    async def sleep(self, seconds: float) -> None:
+        self.settings.clock.wait(threading.Event(), seconds)
 
     async def _send(self, request: Any, *, stream: bool = False) -> Any:
-        response = self._http.send(request, stream=stream)
-        if stream:
-            self._pieces = response.iter_bytes()
-        return response
+        return self._http.send(request, stream=stream)
 
-    async def _read_all(self) -> bytes:
-        return self._stream.read()
+    async def _read(self, response: Any) -> bytes:
+        return response.read()
 
-    async def _read_piece(self) -> bytes:
-        return next((piece for piece in self._pieces if piece), b"")
+    async def _pieces(self, response: Any) -> AsyncIterator[bytes]:
+        for piece in response.iter_bytes():
+            yield piece
 
-    async def _close_stream(self) -> None:
-        self._stream.close()
-
-    async def _sleep(self, seconds: float) -> None:
-        self._settings.clock.wait(threading.Event(), seconds)
+    async def _close(self, response: Any) -> None:
+        response.close()
 
 
 # -- asynchronous
@@ -155,9 +146,9 @@ class _SyncConnection(Connection):
 class AsyncClient(Root[Async, "httpx.AsyncBaseTransport"]):
     """Asynchronous client of a service. Close it with `aclose`, or use it in `async with`."""
 
-    def _connect(self, transport: httpx.AsyncBaseTransport | None, settings: ClientSettings) -> AsyncDriver:
+    def _connect(self, transport: httpx.AsyncBaseTransport | None, settings: ClientSettings) -> AsyncConnection:
         self._http = import_httpx().AsyncClient(transport=transport)
-        return AsyncDriver(self._http, settings)
+        return AsyncConnection(self._http, settings)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -170,50 +161,31 @@ class AsyncClient(Root[Async, "httpx.AsyncBaseTransport"]):
         await self.aclose()
 
 
-class AsyncDriver:
-    """Performs the effects of flows on the event loop of the caller."""
+class AsyncConnection(Connection):
+    """Suspends the task of the caller."""
 
-    def __init__(self, http: Any, settings: ClientSettings) -> None:
-        self._http = http
-        self._settings = settings
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        return coroutine
 
-    async def run(self, flow: Flow[Any]) -> Any:
-        return await _AsyncConnection(self._http, self._settings).run(flow)
+    def iterate(self, items: AsyncGenerator[T]) -> AsyncGenerator[T]:
+        return items
 
-    async def iterate(self, flow: Flow[Any]) -> AsyncGenerator[Any]:
-        connection = _AsyncConnection(self._http, self._settings)
-        try:
-            while (item := await connection.next_item(flow)) is not None:
-                yield item.item
-        finally:
-            await connection.close()
-
-
-class _AsyncConnection(Connection):
-    _pieces: AsyncIterator[bytes]
-
-    async def _send(self, request: Any, *, stream: bool = False) -> Any:
-        response = await self._http.send(request, stream=stream)
-        if stream:
-            self._pieces = response.aiter_bytes()
-        return response
-
-    async def _read_all(self) -> bytes:
-        return await self._stream.aread()
-
-    async def _read_piece(self) -> bytes:
-        async for piece in self._pieces:
-            if piece:
-                return piece
-        return b""
-
-    async def _close_stream(self) -> None:
-        await self._stream.aclose()
-
-    async def _sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         loop, passed = asyncio.get_running_loop(), asyncio.Event()
-        timer = self._settings.clock.call_later(seconds, lambda: loop.call_soon_threadsafe(passed.set))
+        timer = self.settings.clock.call_later(seconds, lambda: loop.call_soon_threadsafe(passed.set))
         try:
             await passed.wait()
         finally:
             timer.cancel()
+
+    async def _send(self, request: Any, *, stream: bool = False) -> Any:
+        return await self._http.send(request, stream=stream)
+
+    async def _read(self, response: Any) -> bytes:
+        return await response.aread()
+
+    def _pieces(self, response: Any) -> AsyncIterator[bytes]:
+        return response.aiter_bytes()
+
+    async def _close(self, response: Any) -> None:
+        await response.aclose()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import ENDED, Event, LiveEvent
-from statewright.client.call import Call, Reply, get, path_of, read_data
+from statewright.client.call import Reply, get, path_of, read_data
+from statewright.client.connection import Connection, ConnectionLost
 from statewright.client.errors import error_of, unreachable
-from statewright.client.flow import ConnectionLost, Flow, Open, Read, Sleep, Yield, pause_after, send
-from statewright.client.settings import ClientSettings
+from statewright.client.send import pause_after, send
 
 _STABLE_AFTER: Final = 5.0
 """Seconds after which a connection that ends counts as the first failure again, even if it had no events."""
@@ -22,81 +22,78 @@ _BOM: Final = b"\xef\xbb\xbf"
 class RunFollower:
     """Follows a run. Every event is yielded once, in order."""
 
-    def __init__(self, run_id: str, after: int, settings: ClientSettings, *, live: bool = False) -> None:
+    def __init__(self, run_id: str, after: int, connection: Connection, *, live: bool = False) -> None:
         self._run_id = run_id
         self._last = after
-        self._settings = settings
+        self._connection = connection
+        self._settings = connection.settings
         self._failures = 0
-        path = path_of("workflow-runs", run_id, "stream")
-        self._call: Call[Any] = get(path, read_data, {"live": True} if live else {})
+        self._call = get(path_of("workflow-runs", run_id, "stream"), read_data, {"live": True} if live else {})
 
-    def flow(self) -> Flow[None]:
+    async def events(self) -> AsyncGenerator[Any]:
         """Yield the events until the run has ended and all have been received."""
         while True:
-            start = self._settings.clock.monotonic()
+            start, pause = self._settings.clock.monotonic(), None
             try:
-                pause = yield from self._listen()
+                async with self._connection.stream(self._call, str(self._last or "") or None) as (head, pieces):
+                    if head.status != 200:
+                        pause = self._pause_after(head)
+                    else:
+                        parser = Parser()
+                        async for piece in pieces:
+                            for message in parser.feed(piece):
+                                if (event := self._read_event(message)) is not None:
+                                    yield event
             except ConnectionLost as lost:
                 self._count_failure(start)
                 if self._failures > self._settings.retries:
                     raise unreachable(self._call, self._settings.base_url, lost) from lost.__cause__
-                yield Sleep(self._settings.pause(self._failures))
-                continue
-            if pause is not None:
-                yield Sleep(pause)
-            elif (yield from self._is_over()):
-                return
-            else:  # the server is stopping, or a proxy has closed a long stream
-                self._count_failure(start)
-                yield Sleep(self._settings.pause(min(self._failures, 5)))
+                pause = self._settings.pause(self._failures)
+            if pause is None:  # the stream has ended
+                if await self._has_ended():
+                    while events := await self._next_events():
+                        for event in events:
+                            yield event
+                    return
+                self._count_failure(start)  # the server is stopping, or a proxy has closed a long stream
+                pause = self._settings.pause(min(self._failures, 5))
+            await self._connection.sleep(pause)
 
     def _count_failure(self, start: float) -> None:
         was_stable = self._settings.clock.monotonic() - start > _STABLE_AFTER
         self._failures = 1 if was_stable else self._failures + 1
 
-    def _listen(self) -> Flow[float | None]:
-        """Yield the events of one connection. Return the pause before the next one if the service refused this one."""
-        head: Reply = yield Open(self._call, str(self._last) if self._last else None)
-        if head.status != 200:
-            self._failures += 1
-            pause = pause_after(head, self._settings, self._failures)
-            if pause is None or self._failures > self._settings.retries:
-                raise error_of(head, self._call)
-            return pause
-        parser = Parser()
-        while piece := (yield Read()):
-            for message in parser.feed(piece):
-                yield from self._handle(message)
-        return None
+    def _pause_after(self, refusal: Reply) -> float:
+        """Return the seconds until the next try after a refusal. Raises its error if there is none."""
+        self._failures += 1
+        pause = pause_after(refusal, self._settings, self._failures)
+        if pause is None or self._failures > self._settings.retries:
+            raise error_of(refusal, self._call)
+        return pause
 
-    def _handle(self, message: Message) -> Flow[None]:
+    def _read_event(self, message: Message) -> Event | LiveEvent | None:
+        """Return the event of a message; None if it was received before."""
         data = json.loads(message.data)
-        if "seq" in data:
-            yield from self._emit(Event.from_json(data))
-        else:
-            yield Yield(LiveEvent.from_json(data))
+        if "seq" not in data:
+            return LiveEvent.from_json(data)
+        event = Event.from_json(data)
+        return event if self._is_new(event) else None
 
-    def _emit(self, event: Event) -> Flow[None]:
+    def _is_new(self, event: Event) -> bool:
+        """Record an event, and return False if it was received before."""
         if event.seq <= self._last:
-            return
-        self._last, self._failures = event.seq, 0
-        yield Yield(event)
-
-    def _is_over(self) -> Flow[bool]:
-        """Return True if the run has ended, after yielding its last events."""
-        run: Any = yield from send(get(path_of("workflow-runs", self._run_id), read_data), self._settings)
-        if run["status"] not in ENDED:
             return False
-        while True:
-            before = self._last
-            for event in (yield from send(self._next_events(), self._settings)):
-                yield from self._emit(event)
-            if self._last == before:
-                return True
+        self._last, self._failures = event.seq, 0
+        return True
 
-    def _next_events(self) -> Call[list[Event]]:
-        path = path_of("workflow-runs", self._run_id, "events")
-        return get(path, Event.read_all, {"after": self._last, "pageSize": LARGEST_PAGE})
+    async def _has_ended(self) -> bool:
+        run: Any = await send(get(path_of("workflow-runs", self._run_id), read_data), self._connection)
+        return run["status"] in ENDED
+
+    async def _next_events(self) -> list[Event]:
+        params = {"after": self._last, "pageSize": LARGEST_PAGE}
+        call = get(path_of("workflow-runs", self._run_id, "events"), Event.read_all, params)
+        return [event for event in await send(call, self._connection) if self._is_new(event)]
 
 
 # -- server-sent events

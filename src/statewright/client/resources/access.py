@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TypedDict, Unpack
@@ -11,8 +11,8 @@ from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspac
 from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import CostSummary
 from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post, without_none
-from statewright.client.flow import Flow, Page, all_of, page_of
-from statewright.client.sync_async import F, Namespace, items, request
+from statewright.client.send import Page, all_of, page_of
+from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 
 class Keys(Namespace[F]):
@@ -37,8 +37,8 @@ class Keys(Namespace[F]):
         """Return a page of the keys, the newest first, without the secrets."""
         return page_of(path_of("api-keys"), Key.from_json, page=page, page_size=page_size)
 
-    @items(Key)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Key]:
         """Iterate over all keys, the newest first."""
         return self._all(path_of("api-keys"), Key.from_json)
 
@@ -71,10 +71,10 @@ class Workspaces(Namespace[F]):
         """Return a page of the workspaces."""
         return _page(page, page_size)
 
-    @items(Workspace)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Workspace]:
         """Iterate over all workspaces."""
-        return all_of(_page(1, LARGEST_PAGE), self._settings)
+        return all_of(_page(1, LARGEST_PAGE), self._connection)
 
     @request
     def current(self) -> Call[Workspace]:

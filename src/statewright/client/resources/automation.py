@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
@@ -17,8 +17,8 @@ from statewright.api.automation import (
     WebhookWithSecret,
 )
 from statewright.client.call import Call, delete, get, ignore_content, in_camel, patch, path_of, post, without_none
-from statewright.client.flow import Flow, Page, page_of
-from statewright.client.sync_async import F, Namespace, items, request
+from statewright.client.send import Page, page_of
+from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 
 class ScheduleOptions(TypedDict, total=False):
@@ -84,8 +84,8 @@ class Schedules(Namespace[F]):
         """Return a page of the schedules, sorted by name."""
         return page_of(path_of("schedules"), Schedule.from_json, page=page, page_size=page_size)
 
-    @items(Schedule)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Schedule]:
         """Iterate over all schedules, sorted by name."""
         return self._all(path_of("schedules"), Schedule.from_json)
 
@@ -145,8 +145,8 @@ class Triggers(Namespace[F]):
         """Return a page of the triggers, the oldest first."""
         return page_of(path_of("triggers"), Trigger.from_json, page=page, page_size=page_size)
 
-    @items(Trigger)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Trigger]:
         """Iterate over all triggers, the oldest first."""
         return self._all(path_of("triggers"), Trigger.from_json)
 
@@ -180,8 +180,8 @@ class Webhooks(Namespace[F]):
         """Return a page of the webhooks, the newest first."""
         return page_of(path_of("webhooks"), Webhook.from_json, page=page, page_size=page_size)
 
-    @items(Webhook)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Webhook]:
         """Iterate over all webhooks, the newest first."""
         return self._all(path_of("webhooks"), Webhook.from_json)
 

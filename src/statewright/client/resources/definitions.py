@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
 from statewright.client.call import Call, get, path_of, post, read_data
-from statewright.client.flow import Flow, Page, page_of
-from statewright.client.sync_async import F, Namespace, items, request
+from statewright.client.send import Page, page_of
+from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 _DEFINITIONS: Final = "workflow-definitions"
 
@@ -35,8 +35,8 @@ class Definitions(Namespace[F]):
         """Return a page of the definitions, the newest first."""
         return page_of(path_of(_DEFINITIONS), Definition.from_json, page=page, page_size=page_size)
 
-    @items(Definition)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Definition]:
         """Iterate over all definitions, the newest first."""
         return self._all(path_of(_DEFINITIONS), Definition.from_json)
 

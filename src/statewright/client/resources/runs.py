@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, TypedDict, Unpack
 
@@ -22,9 +22,9 @@ from statewright.api.runs import (
     Told,
 )
 from statewright.client.call import Call, get, in_camel, path_of, post, read_data, without_none
-from statewright.client.flow import Flow, Page, all_of, page_of
 from statewright.client.follow import RunFollower
-from statewright.client.sync_async import F, Namespace, flow_method, items, request
+from statewright.client.send import Page, all_of, page_of
+from statewright.client.sync_async import F, IteratingMethod, Method, Namespace, request
 from statewright.errors import InvalidRequest
 from statewright.ids import draw_run_id
 
@@ -95,29 +95,29 @@ class Runs(Namespace[F]):
         """
         return start(graph, input, wait, options)
 
-    @flow_method
-    def start_and_wait(
+    @Method
+    async def start_and_wait(
         self,
         graph: str | None = None,
         input: Any = None,  # noqa: A002
         *,
         seconds: float = LONGEST_WAIT,
         **options: Unpack[StartOptions],
-    ) -> Flow[Run]:
+    ) -> Run:
         """Start a run, and return it once it is idle, or in its current state after so many seconds."""
-        until = self._settings.clock.monotonic() + seconds
-        run = yield from self._send(start(graph, input, min(seconds, LONGEST_WAIT), options))
-        return run if run.is_at_rest and run.created else (yield from self._wait_until_idle(run.id, until))
+        until = self._connection.settings.clock.monotonic() + seconds
+        run = await self._send(start(graph, input, min(seconds, LONGEST_WAIT), options))
+        return run if run.is_at_rest and run.created else (await self._wait_until_idle(run.id, until))
 
-    @flow_method
-    def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Flow[Run]:
+    @Method
+    async def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Run:
         """Return a run once it has ended, waits or is paused; in its current state after so many seconds."""
-        return (yield from self._wait_until_idle(run_id, self._settings.clock.monotonic() + seconds))
+        return await self._wait_until_idle(run_id, self._connection.settings.clock.monotonic() + seconds)
 
-    def _wait_until_idle(self, run_id: str, until: float) -> Flow[Run]:
+    async def _wait_until_idle(self, run_id: str, until: float) -> Run:
         while True:
-            remaining = until - self._settings.clock.monotonic()
-            run = yield from self._send(_get(run_id, max(0.0, min(remaining, LONGEST_WAIT))))
+            remaining = until - self._connection.settings.clock.monotonic()
+            run = await self._send(_get(run_id, max(0.0, min(remaining, LONGEST_WAIT))))
             if remaining <= 0 or run.is_at_rest:
                 return run
 
@@ -133,10 +133,10 @@ class Runs(Namespace[F]):
         """Return a page of the matching runs, the newest first; `sort` takes `"status"`, `"-updatedAt"` and others."""
         return _page(page, page_size, sort, filters)
 
-    @items(Run)
-    def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> AsyncGenerator[Run]:
         """Iterate over all matching runs, read in pages."""
-        return all_of(_page(1, LARGEST_PAGE, sort, filters), self._settings)
+        return all_of(_page(1, LARGEST_PAGE, sort, filters), self._connection)
 
     @request
     def steps(self, run_id: str) -> Call[Sequence[Step]]:
@@ -169,21 +169,21 @@ class Runs(Namespace[F]):
         path = path_of(_RUNS, run_id, "events")
         return page_of(path, Event.from_json, page=page, page_size=page_size, after=after)
 
-    @items(Event)
-    def follow(self, run_id: str, *, after: int = 0) -> Flow[None]:
+    @IteratingMethod
+    def follow(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Event]:
         """Iterate over the events of a run after a sequence number, live, until the run has ended.
 
         Every event is yielded once, in order. A broken stream is resumed after the last received event.
         """
-        return RunFollower(run_id, after, self._settings).flow()
+        return RunFollower(run_id, after, self._connection).events()
 
-    @items(Told)
-    def watch(self, run_id: str, *, after: int = 0) -> Flow[None]:
+    @IteratingMethod
+    def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Told]:
         """Iterate like `follow`, with live events in between, such as pieces of messages.
 
         A `LiveEvent` is not stored, so those that occur while the connection is broken are lost.
         """
-        return RunFollower(run_id, after, self._settings, live=True).flow()
+        return RunFollower(run_id, after, self._connection, live=True).events()
 
     @request
     def cancel(self, run_id: str, reason: str | None = None) -> Call[Run]:

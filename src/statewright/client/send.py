@@ -1,18 +1,14 @@
-"""The logic of the client without I/O: requests with retries, and lists read page by page.
-
-A *flow* is a generator that yields effects, receives their outcomes, and returns its result; `Yield` passes an item to
-the loop of the caller. If a connection breaks, `ConnectionLost` is raised in the flow. Two drivers perform the effects,
-a synchronous and an asynchronous one, so retries, pages and resumed streams are written only once.
-"""
+"""Sending requests, with retries and exponential backoff; lists are read page by page."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from statewright.client.call import Call, Reply, get
+from statewright.client.connection import Connection, ConnectionLost
 from statewright.client.errors import error_of, retry_after, unreachable
 from statewright.client.settings import ClientSettings
 from statewright.errors import ServiceError
@@ -22,68 +18,17 @@ RETRYABLE: Final = frozenset({429, 502, 503, 504})
 """Statuses of temporary failures, which are retried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
-    """Send a request; the outcome is its `Reply`."""
-
-    call: Call[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """Open a stream, and close the previous one. The outcome is the `Reply`; it only has content if it is an error."""
-
-    call: Call[Any]
-    last_event_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """Read the next bytes of the stream; the outcome is empty at its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sleep:
-    """Wait for a number of seconds."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Yield:
-    """Yield an item to the caller's loop."""
-
-    item: Any
-
-
-Effect = Send | Open | Read | Sleep | Yield
-Flow = Generator[Effect, Any, T]
-"""A generator of effects that returns a `T`."""
-
-
-class ConnectionLost(Exception):
-    """A connection could not be opened, or broke. Internal to the client."""
-
-
-def advance(flow: Flow[Any], outcome: Any) -> Effect:
-    """Send an outcome to a flow and return its next effect. Raises StopIteration at its end."""
-    return flow.throw(outcome) if isinstance(outcome, ConnectionLost) else flow.send(outcome)
-
-
-# -- one request
-
-
-def send(call: Call[T], settings: ClientSettings) -> Flow[T]:
+async def send(call: Call[T], connection: Connection) -> T:
     """Send a request, with retries, and return its parsed answer. Raises ServiceError if it was refused."""
-    failures = 0
+    settings, failures = connection.settings, 0
     while True:
         try:
-            reply: Reply = yield Send(call)
+            reply = await connection.send(call)
         except ConnectionLost as lost:
             failures += 1
             if not call.repeatable or failures > settings.retries:
                 raise unreachable(call, settings.base_url, lost) from lost.__cause__
-            yield Sleep(settings.pause(failures))
+            await connection.sleep(settings.pause(failures))
             continue
         if reply.status < 400 or reply.status in call.accepted:
             return _parse(call, reply)
@@ -91,7 +36,7 @@ def send(call: Call[T], settings: ClientSettings) -> Flow[T]:
         pause = pause_after(reply, settings, failures)
         if not call.repeatable or failures > settings.retries or pause is None:
             raise error_of(reply, call)
-        yield Sleep(pause)
+        await connection.sleep(pause)
 
 
 def pause_after(reply: Reply, settings: ClientSettings, failures: int) -> float | None:
@@ -145,19 +90,18 @@ def page_of(path: str, read: Callable[[Any], T], *, page: int, page_size: int, *
     return get(path, read_page, {**params, "page": page, "pageSize": page_size})
 
 
-def all_of(first: Call[Page[Any]], settings: ClientSettings) -> Flow[None]:
+async def all_of(first: Call[Page[T]], connection: Connection) -> AsyncGenerator[T]:
     """Yield the items of a list from the given page on, each once, even if the list grows meanwhile."""
     call, seen = first, set[str]()
     while True:
-        page: Page[Any] = yield from send(call, settings)
+        page = await send(call, connection)
         for item in page.items:
-            if item.id not in seen:  # a new item moves the last one to the next page
-                seen.add(item.id)
-                yield Yield(item)
+            item_id: str = cast(Any, item).id
+            if item_id not in seen:  # a new item moves the last one to the next page
+                seen.add(item_id)
+                yield item
         if page.page >= page.total_pages:
             return
-        call = replace(call, params=_params_of_page(call.params, page.page + 1))
-
-
-def _params_of_page(params: Sequence[tuple[str, str]], page: int) -> list[tuple[str, str]]:
-    return [(name, str(page) if name == "page" else value) for name, value in params]
+        next_page = str(page.page + 1)
+        params = [(name, next_page if name == "page" else value) for name, value in call.params]
+        call = replace(call, params=params)
