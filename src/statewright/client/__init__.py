@@ -6,8 +6,8 @@ httpx, of the extra `client`, is imported when a client is created.
 from statewright.api.access import Health, Key, NewKey, NewWorkspace, Spending, SpendingLimits, Workspace
 from statewright.api.automation import Delivery, Schedule, Trigger, Webhook, WebhookWithSecret
 from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
-from statewright.api.interrupts import Approval, ReceivedEvent, Wait
 from statewright.api.runs import (
+    Approval,
     Cost,
     CostSummary,
     Event,
@@ -15,12 +15,14 @@ from statewright.api.runs import (
     Log,
     ModelCall,
     ModelCost,
+    ReceivedEvent,
     Run,
     RunWithSteps,
     Spent,
     StartedRun,
     Step,
     Told,
+    Wait,
 )
 from statewright.client.clients import AsyncClient, Client
 from statewright.client.send import Page

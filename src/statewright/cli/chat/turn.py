@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -65,39 +65,31 @@ class Turns:
         self._loop = loop
         self._config = {"thread_id": thread}
         self.pending_command: SlashCommand | None = None
-        """The command that was typed in place of an answer."""
+        """The command that was typed in place of an answer in the last turn, if any."""
 
     # -- turns
 
     def say(self, text: str) -> Ending:
         """Run a turn for a user's message. Unfinished work of the thread is discarded."""
-        return self._turn(lambda: self._run_until_idle(self._subject.make_input(text)))
+        self.pending_command = None
+        return self._turn(_NextInput(self._subject.make_input(text)))
 
     def resume(self) -> Ending:
         """Resume the thread: ask its open questions, or run the nodes that are due."""
-        return self._turn(lambda: self._resume_from(self.thread_status()))
-
-    def _turn(self, run: Callable[[], Ending]) -> Ending:
         self.pending_command = None
-        self._display.begin_turn()
-        ending = run()
-        self._display.end_turn()
-        return ending
+        status = self.thread_status()
+        return self._turn(_NextInput(None) if status.is_unfinished else self._next_input(status))
 
-    def _resume_from(self, status: ThreadStatus) -> Ending:
-        outcome = _NextInput(None) if status.is_unfinished else self._next_input(status)
-        return self._run_until_idle(outcome.value) if isinstance(outcome, _NextInput) else outcome
-
-    def _run_until_idle(self, run_input: Any) -> Ending:
+    def _turn(self, step: Ending | _NextInput) -> Ending:
         """Run and ask questions until the run is idle or the user leaves it."""
-        while True:
+        self._display.begin_turn()
+        while isinstance(step, _NextInput):
             self._display.begin_run()
-            ending = self._run(run_input)
+            ending = self._run(step.value)
             self._display.end_run()
-            outcome = self._next_input(self.thread_status()) if ending == "done" else ending
-            if not isinstance(outcome, _NextInput):
-                return outcome
-            run_input = outcome.value
+            step = self._next_input(self.thread_status()) if ending == "done" else ending
+        self._display.end_turn()
+        return step
 
     def _next_input(self, status: ThreadStatus) -> Ending | _NextInput:
         """Ask the open questions, and return the answers as the next input, or how the turn ended."""

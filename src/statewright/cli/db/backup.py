@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from statewright.cli.console.failure import UsageError
+from statewright.cli.console.failure import UsageError, reporting_os_errors
 from statewright.cli.console.options import DatabaseOption, DatabaseOptions
 from statewright.cli.console.printing import count_of, say
 from statewright.cli.db.check import DatabaseCheck
@@ -83,10 +83,8 @@ def _path_to_restore(database: str | None, source: Path) -> Path:
         raise UsageError("The backup is the database itself. Give another path.")
     if path.exists() and path.stat().st_size:
         check_is_database(path)  # a file of another program is never overwritten, not even with --force
-    try:
+    with reporting_os_errors(f"The folder {str(path.parent)!r} cannot be created"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"The folder {str(path.parent)!r} cannot be created: {error.strerror}.") from error
     return path
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
-from statewright.cli.console.failure import UsageError
+from statewright.cli.console.failure import UsageError, reporting_os_errors
 from statewright.cli.console.options import DEFAULT, MEMORY, VARIABLE, DatabaseOptions, WorkspaceOptions
 from statewright.cli.db.files import connect_to_read
 from statewright.errors import CheckpointNotFound, InvalidConfig, SerdeError, suggestion
@@ -120,15 +120,11 @@ def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> S
     if path.exists() and path.stat().st_size:
         check_is_database(path)
     folder = path.parent
-    try:
+    with reporting_os_errors(f"The folder {str(folder)!r} cannot be created", " Give --database PATH."):
         if path == DEFAULT and not folder.exists():
             folder.mkdir()
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # run data does not belong in version control
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"The folder {str(folder)!r} cannot be created: {error.strerror}. Give --database PATH."
-        ) from error
     return SqliteSaver(path, key=key, **options)
 
 
@@ -136,10 +132,8 @@ def read_key(key_file: Path | None) -> bytes | None:
     """Read a key from a file: 16, 24 or 32 bytes, raw or as hexadecimal digits. No message contains it."""
     if key_file is None:
         return None
-    try:
+    with reporting_os_errors(f"The key file {str(key_file)!r} cannot be read"):
         content = key_file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"The key file {str(key_file)!r} cannot be read: {error.strerror}.") from error
     try:
         key = bytes.fromhex(content.decode("ascii"))
     except ValueError:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from statewright.cli.console.failure import UsageError
+from statewright.cli.console.failure import reporting_os_errors
 from statewright.cli.console.options import JsonOption, LimitOption
 from statewright.cli.console.printing import count_of, say
 from statewright.cli.console.table import Column, format_instant, print_list
@@ -69,9 +69,7 @@ def load_definition(file: Path) -> dict[str, Any]:
 
     Raises WorkflowError with every problem, and UsageError for a file that cannot be read.
     """
-    try:
+    with reporting_os_errors(f"The file {str(file)!r} cannot be read"):
         text = file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"The file {str(file)!r} cannot be read: {error.strerror}.") from error
     read_definition(text, source=str(file))
     return json_format.loads(text)

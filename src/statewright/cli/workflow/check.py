@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from statewright.cli.console.failure import FAILED, USAGE_ERROR, UsageError
+from statewright.cli.console.failure import FAILED, USAGE_ERROR, UsageError, reporting_os_errors
 from statewright.cli.console.options import DatabaseOptions, KeyOption
 from statewright.cli.console.printing import count_of, say, warn
 from statewright.cli.console.values import to_json
@@ -139,7 +139,5 @@ def draw(
     if output is None:
         say(drawn)
         return
-    try:
+    with reporting_os_errors(f"The drawing cannot be written to {str(output)!r}"):
         output.write_text(drawn + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"The drawing cannot be written to {str(output)!r}: {error.strerror}.") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from statewright.api.interrupts import Approval, ReceivedEvent, Wait
+from statewright.api.runs import Approval, ReceivedEvent, Wait
 from statewright.client.call import Call, get, path_of, post, without_none
 from statewright.client.send import Page, page_of
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
