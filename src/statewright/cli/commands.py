@@ -153,6 +153,7 @@ def expand_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if not is_dataclass(parameter.annotation):
+            # Keyword-only, like the fields: then those with and without a default may be mixed.
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
             continue
         groups[parameter.name] = group = parameter.annotation

@@ -45,6 +45,7 @@ def copy_database(source: Path, target: Path) -> None:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Open a connection to an existing database, also in a folder without write permission."""
     uri = path.resolve().as_uri()
+    # `rw` although nothing is changed: in WAL mode even a reader creates the -shm file, which `ro` would forbid.
     connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=_PATIENCE)
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -88,26 +89,27 @@ class _CatalogBuilder:
     def build(self) -> Catalog:
         project = self._project
         for name in project.handler_modules:
-            self._collect_problems(("handlers", "modules"), lambda name=name: self._module(name))
+            with self._collect_problems("handlers", "modules"):
+                self._module(name)
         # Graphs in modules come first, because a module may register handlers that files refer to.
         for entry in sorted(project.graphs.values(), key=lambda workflow: workflow.file is not None):
-            self._collect_problems(("graphs", entry.name), lambda entry=entry: self._serve(entry))
+            with self._collect_problems("graphs", entry.name, at=entry.at):
+                self._serve(entry)
         for workflow in project.workflows.values():
-            entry = ServedGraph(name=workflow.name, file=workflow.file, description=workflow.description)
-            self._collect_problems(("workflows", workflow.name), lambda entry=entry: self._serve(entry))
+            with self._collect_problems("workflows", workflow.name):
+                self._serve(ServedGraph(name=workflow.name, file=workflow.file, description=workflow.description))
         self._problems += self._unknown_graphs()
         if self._problems:
             raise WorkflowError(self._problems, source=str(project.file or project.folder))
         return self._catalog
 
-    def _collect_problems(self, keys: tuple[str, str], work: Callable[[], object]) -> None:
-        """Call `work`, and record its errors as problems of a key in the project file."""
-        entry = self._project.graphs.get(keys[1])
-        line, column = entry.at if entry is not None and keys[0] == "graphs" else (0, 0)
+    @contextmanager
+    def _collect_problems(self, *keys: str, at: tuple[int, int] = (0, 0)) -> Generator[None]:
+        """Record errors as problems of a key in the project file, at a line and column if they are known."""
         try:
-            work()
+            yield
         except (StatewrightError, UsageError, OSError, UnicodeDecodeError) as error:
-            self._problems += [Problem(format_path(keys), line, column, message) for message in _sentences(error)]
+            self._problems += [Problem(format_path(keys), *at, message) for message in _sentences(error)]
 
     def _serve(self, entry: ServedGraph) -> None:
         if entry.file is not None:

@@ -21,31 +21,28 @@ from statewright.client.send import Page, page_of
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 
-class ScheduleOptions(TypedDict, total=False):
+class _ScheduleFields(TypedDict, total=False):
+    timezone: str
+    input: Any
+    overlap: Overlap
+    catch_up: CatchUp
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+
+
+class ScheduleOptions(_ScheduleFields, total=False):
     """Options of a schedule."""
 
     graph: str | None
     definition_id: str | None
-    timezone: str
-    input: Any
-    overlap: Overlap
-    catch_up: CatchUp
     paused: bool
-    tags: Sequence[str]
-    metadata: Mapping[str, Any]
 
 
-class ScheduleChanges(TypedDict, total=False):
+class ScheduleChanges(_ScheduleFields, total=False):
     """Changes of a schedule."""
 
     name: str
     cron: str
-    timezone: str
-    input: Any
-    overlap: Overlap
-    catch_up: CatchUp
-    tags: Sequence[str]
-    metadata: Mapping[str, Any]
 
 
 class TriggerChanges(TypedDict, total=False):
