@@ -74,7 +74,9 @@ class Page(Generic[T]):
     total_pages: int
 
 
-def page_of(path: str, read: Callable[[Any], T], *, page: int, page_size: int, **params: Any) -> Call[Page[T]]:
+def page_of(
+    path: str, read: Callable[[Any], T], *, page: int, page_size: int, as_operator: bool = False, **params: Any
+) -> Call[Page[T]]:
     """Return the request for one page of a list. `read` reads one item."""
 
     def read_page(answer: Any) -> Page[T]:
@@ -87,7 +89,7 @@ def page_of(path: str, read: Callable[[Any], T], *, page: int, page_size: int, *
             total_pages=meta["totalPages"],
         )
 
-    return get(path, read_page, {**params, "page": page, "pageSize": page_size})
+    return get(path, read_page, {**params, "page": page, "pageSize": page_size}, as_operator=as_operator)
 
 
 async def all_of(first: Call[Page[T]], connection: Connection) -> AsyncGenerator[T]:

@@ -63,11 +63,6 @@ def build_catalog(project: Project, models: Models = NO_MODELS) -> Catalog:
     return _CatalogBuilder(project, models).build()
 
 
-def connect_default_model(models: Models, project: Project) -> ChatModel | None:
-    """Connect the default model of the command line; None if there is none. Raises UsageError."""
-    return PinnedModel(models.connect(models.default, project)) if models.default is not None else None
-
-
 class _CatalogBuilder:
     """Fills a catalog and collects problems."""
 
@@ -76,7 +71,7 @@ class _CatalogBuilder:
         self._models = models
         self._problems: list[Problem] = []
         self._modules: dict[str, ModuleType] = {}
-        default = connect_default_model(models, project)
+        default = PinnedModel(models.connect(models.default, project)) if models.default is not None else None
         names = ModelNames(project.models, project.defaults.provider)
         self._catalog = Catalog(
             handlers=registered.allowing(*project.handler_modules),

@@ -143,7 +143,9 @@ def dev(
     require_libraries()
     models = options.read_model()
     if child is None and reload:
-        location = options.location(_find_project(target))
+        # The child imports the modules of the project; this process only needs its settings.
+        project = select_project(None) if target is None else load_project(Path(target.partition(":")[0]))
+        location = options.location(project)
         with open_listening_socket(location.host, location.port) as listening:
             raise SystemExit(Reloader(listening, sys.argv[1:], target, RELOAD_DRAIN_TIMEOUT).run())
     if child is not None:
@@ -172,11 +174,6 @@ def _serve_for_development(project: Project, location: ServerLocation, models: M
         started = run_server(project, catalog, location, settings, limits, listening)
     if not started:
         raise SystemExit(FAILED)
-
-
-def _find_project(target: str | None) -> Project:
-    """Return the project of a target without importing its modules."""
-    return select_project(None) if target is None else load_project(Path(target.partition(":")[0]))
 
 
 # -- access

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TypedDict, Unpack
 
 from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
-from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import CostSummary
 from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post, without_none
-from statewright.client.send import Page, all_of, page_of
+from statewright.client.send import Page, page_of
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 
@@ -69,12 +67,13 @@ class Workspaces(Namespace[F]):
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Workspace]]:
         """Return a page of the workspaces."""
-        return _page(page, page_size)
+        path = path_of("workspaces")
+        return page_of(path, Workspace.from_json, page=page, page_size=page_size, as_operator=True)
 
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Workspace]:
         """Iterate over all workspaces."""
-        return all_of(_page(1, LARGEST_PAGE), self._connection)
+        return self._all(path_of("workspaces"), Workspace.from_json, as_operator=True)
 
     @request
     def current(self) -> Call[Workspace]:
@@ -91,12 +90,6 @@ class Workspaces(Namespace[F]):
         """Change the limits of a workspace; None removes a limit."""
         path = path_of("workspaces", workspace_id)
         return patch(path, Workspace.read_answer, in_camel(changes), as_operator=True)
-
-
-def _page(page: int, page_size: int) -> Call[Page[Workspace]]:
-    return replace(
-        page_of(path_of("workspaces"), Workspace.from_json, page=page, page_size=page_size), as_operator=True
-    )
 
 
 class Costs(Namespace[F]):

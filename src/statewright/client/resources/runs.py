@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, TypedDict, Unpack
 
-from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import (
     LONGEST_WAIT,
     Cost,
@@ -23,7 +22,7 @@ from statewright.api.runs import (
 )
 from statewright.client.call import Call, get, in_camel, path_of, post, read_data, without_none
 from statewright.client.follow import RunFollower
-from statewright.client.send import Page, all_of, page_of
+from statewright.client.send import Page, page_of
 from statewright.client.sync_async import F, IteratingMethod, Method, Namespace, request
 from statewright.errors import InvalidRequest
 from statewright.ids import draw_run_id
@@ -107,7 +106,7 @@ class Runs(Namespace[F]):
         """Start a run, and return it once it is idle, or in its current state after so many seconds."""
         until = self._connection.settings.clock.monotonic() + seconds
         run = await self._send(start(graph, input, min(seconds, LONGEST_WAIT), options))
-        return run if run.is_at_rest and run.created else (await self._wait_until_idle(run.id, until))
+        return run if run.is_at_rest and run.created else await self._wait_until_idle(run.id, until)
 
     @Method
     async def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Run:
@@ -131,12 +130,13 @@ class Runs(Namespace[F]):
         self, *, page: int = 1, page_size: int = 20, sort: str = "-createdAt", **filters: Unpack[RunFilter]
     ) -> Call[Page[Run]]:
         """Return a page of the matching runs, the newest first; `sort` takes `"status"`, `"-updatedAt"` and others."""
-        return _page(page, page_size, sort, filters)
+        query = _query(filters)
+        return page_of(path_of(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **query)
 
     @IteratingMethod
     def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> AsyncGenerator[Run]:
         """Iterate over all matching runs, read in pages."""
-        return all_of(_page(1, LARGEST_PAGE, sort, filters), self._connection)
+        return self._all(path_of(_RUNS), Run.from_json, sort=sort, **_query(filters))
 
     @request
     def steps(self, run_id: str) -> Call[Sequence[Step]]:
@@ -270,13 +270,13 @@ def _get(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
     return get(path_of(_RUNS, run_id), RunWithSteps.read_answer, params, patience=wait)
 
 
-def _page(page: int, page_size: int, sort: str, filters: RunFilter) -> Call[Page[Run]]:
+def _query(filters: RunFilter) -> dict[str, Any]:
+    """Return a filter as query parameters."""
     conditions: dict[str, Any] = dict(filters)
     metadata: Mapping[str, str] = conditions.pop("metadata", {})
     tags = conditions.pop("tags", ())
     params = in_camel({**conditions, "tag": tags})
-    params.update({f"metadata[{name}]": value for name, value in metadata.items()})
-    return page_of(path_of(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **params)
+    return params | {f"metadata[{name}]": value for name, value in metadata.items()}
 
 
 def _signal(
