@@ -202,9 +202,7 @@ def test_every_method_of_the_client_was_called() -> None:
     methods = {
         f"{space}.{name}".lstrip(".")
         for space, namespace in spaces.items()
-        for name, _ in inspect.getmembers(
-            type(namespace), lambda member: isinstance(member, Method | IteratingMethod)
-        )
+        for name, _ in inspect.getmembers(type(namespace), lambda member: isinstance(member, Method | IteratingMethod))
     }
     source = Path(__file__).read_text("utf-8")
     assert [name for name in sorted(methods) if f"c.{name}(" not in source] == []
