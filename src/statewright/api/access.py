@@ -14,7 +14,7 @@ CheckResult = Literal["ok", "failing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key(Resource):
-    """A key, of which only the first signs are known."""
+    """An API key. Only its first characters are stored."""
 
     id: str
     name: str
@@ -28,7 +28,7 @@ class Key(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey(Key):
-    """A key with the key itself, which is not shown again."""
+    """A new API key, with its secret, which is not shown again."""
 
     key: str = field(repr=False)
 
@@ -41,7 +41,7 @@ class Workspace(Resource):
     slug: str
     name: str
     max_running: int | None
-    """Limit of concurrently claimed runs."""
+    """The maximum number of concurrent runs."""
     starts_per_minute: int | None
     retention_days: int | None
     created_at: datetime
@@ -49,14 +49,14 @@ class Workspace(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewWorkspace(Workspace):
-    """A workspace with the first key to it."""
+    """A new workspace, with its first key."""
 
     api_key: NewKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingLimits(Resource):
-    """What all runs of a workspace may spend together on a day; null where nothing limits it."""
+    """Limits on the spending of all runs of a workspace together on one day; null for no limit."""
 
     tokens_per_day: int | None
     cost_per_day: float | None
@@ -74,19 +74,19 @@ class Spending(Resource):
     ends_at: datetime
     """The start of the next day."""
     requests: int
-    """Calls of models."""
+    """The number of model calls."""
     input_tokens: int
     output_tokens: int
     tokens: int
     cost_usd: float
     limits: SpendingLimits | None
     reached: str | None = field(metadata={"examples": ["tokens_per_day"]})
-    """The limit that is used up: no run starts then, and those under way go on with the next day."""
+    """The limit that is used up, if any: no run starts until the next day, and running ones are paused until then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Resource):
-    """Whether the service works: outside of the envelope, as those who ask expect it."""
+    """The health of the service. It has no envelope, as monitoring tools expect."""
 
     status: CheckResult
     checks: Mapping[str, str]

@@ -15,7 +15,7 @@ CatchUp = Literal["none", "last", "all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(Resource):
-    """Return a schedule."""
+    """A schedule, which starts runs at certain times."""
 
     id: str
     name: str
@@ -38,14 +38,14 @@ class Schedule(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview(Resource):
-    """When a schedule starts its next runs."""
+    """The times at which a schedule starts its next runs."""
 
     times: tuple[datetime, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger(Resource):
-    """Return a trigger."""
+    """A trigger, which starts a run for each matching event."""
 
     id: str
     event: str
@@ -66,7 +66,7 @@ class Webhook(Resource):
     description: str
     active: bool
     failures: int
-    """Deliveries in a row that have failed for good."""
+    """The number of consecutive deliveries that failed after all retries."""
     disabled_reason: str | None
     created_at: datetime
 
@@ -80,7 +80,7 @@ class WebhookWithSecret(Webhook):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Resource):
-    """One message to one webhook, and how it went."""
+    """One message to one webhook, with its outcome."""
 
     id: str
     webhook_id: str

@@ -19,7 +19,7 @@ class Definition(Resource):
     name: str
     version: str
     kind: str
-    """`steps` for JSON, `states` for YAML, `graph` for what stands in a Python module."""
+    """`steps` for JSON, `states` for YAML, `graph` for a graph in a Python module."""
     description: str
     digest: str
     created_at: datetime
@@ -27,7 +27,7 @@ class Definition(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionWithBody(Definition):
-    """The same with what was written."""
+    """A version of a workflow, with its definition as it was written."""
 
     definition: Any
 
@@ -45,10 +45,10 @@ class Graph(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDescription(Graph):
-    """Return a graph with its drawing and its schemas."""
+    """A graph that is served, with its drawing and its schemas."""
 
     drawing: str
-    """In Mermaid's language."""
+    """A Mermaid diagram."""
     nodes: tuple[Any, ...]
     edges: tuple[Any, ...]
     input_schema: Mapping[str, Any] | None
@@ -66,8 +66,8 @@ class Thread(Resource):
     branch: str
     values: Any
     next: tuple[str, ...]
-    """The nodes that are due or wait."""
+    """The nodes that are due or waiting."""
     metadata: Mapping[str, Any]
     created_at: datetime | None
     tasks: tuple[Mapping[str, Any], ...]
-    """What is due or was done last: `id`, `name`, `error`, `result`, `interrupts`."""
+    """The due tasks, or those of the last superstep: `id`, `name`, `error`, `result`, `interrupts`."""

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Final, Self, Union, cast, get_args, get_origin, get_type_hints
 
 LARGEST_PAGE: Final = 100
-"""The limit of items of one page of a list."""
+"""The maximum number of items on one page of a list."""
 Reader = Callable[[Mapping[str, Any]], Any]
 """Reads one field from the JSON of its resource."""
 
@@ -31,7 +31,7 @@ class Resource:
     """The base class of all resources."""
 
     raw: Mapping[str, Any] = field(repr=False, compare=False)
-    """The JSON that it was read from."""
+    """The JSON from which it was parsed."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

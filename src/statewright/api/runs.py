@@ -1,4 +1,4 @@
-"""Runs with their steps, events, logs, model calls and costs."""
+"""Runs with their steps, events, interrupts, logs, model calls and costs."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Run(Resource):
     concurrency_key: str | None
     concurrency_limit: int | None
     queue: str | None
-    """Runs with the same one begin one after another: those of a schedule whose overlap is `enqueue`."""
+    """Runs in the same queue begin one after another, such as those of a schedule with the overlap `enqueue`."""
     source: str
-    """The origin: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
+    """The origin: `api`, or `schedule:`, `event:`, `run:` or `failure:` followed by an id."""
     parent_id: str | None
     version: int
     """Grows with every change."""
@@ -69,10 +69,10 @@ class Run(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedRun(Run):
-    """A run, and whether this request made it."""
+    """A run that was started."""
 
-    # False if an earlier request with the same idempotency key has created the run.
     created: bool
+    """False if an earlier request with the same idempotency key has created the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +97,14 @@ class Step(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWithSteps(Run):
-    """Return a run with its steps, in the order in which they began."""
+    """A run with its steps, in the order in which they began."""
 
     step_runs: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIds(Resource):
-    """The runs that were changed."""
+    """The ids of the runs that were changed."""
 
     run_ids: tuple[str, ...]
 
@@ -120,7 +120,7 @@ class Told(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event(Told):
-    """Something that has happened to a run."""
+    """An event of a run, stored in its log."""
 
     # The inherited fields are declared again because the API writes them in this order.
     id: str
@@ -135,13 +135,68 @@ class Event(Told):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveEvent(Told):
-    """Something that is reported as it happens but not stored, such as a piece of a message."""
+    """An event of a run that is sent as it happens but not stored, such as a piece of a message."""
 
     # Declared again for their order, as above.
     workflow_run_id: str
     step_name: str | None
     event_type: str
     payload: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait(Resource):
+    """A question, timer or event that a run waits for. A question is answered by its id."""
+
+    id: str
+    workflow_run_id: str
+    step_run_id: str
+    step_name: str
+    kind: Literal["question", "timer", "event"]
+    signal_type: str | None
+    value: Any
+    response_schema: Any
+    """The JSON Schema of valid answers, if one was declared."""
+    due_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval(Resource):
+    """A request of a run for approval."""
+
+    id: str
+    workflow_run_id: str
+    step_run_id: str
+    step_name: str
+    content_key: str | None
+    content: Any
+    prompt: str
+    decision: Literal["approved", "rejected", "edited", "expired", "cancelled"] | None
+    """Null until it is decided."""
+    edited_content: Any
+    decided_by: str | None
+    """The approver, as named by the caller."""
+    decided_by_key: str | None
+    """The id of the API key that was used; null if the server requires no keys."""
+    decided_at: datetime | None
+    expires_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedEvent(Resource):
+    """An event that was received, with its effects."""
+
+    id: str
+    name: str
+    payload: Any
+    key: str | None
+    started: tuple[str, ...]
+    """The runs that it has started."""
+    woken: tuple[str, ...]
+    """The runs that it has woken."""
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,21 +217,21 @@ class ModelCall(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log(Resource):
-    """What one attempt at a step has logged and printed."""
+    """Logs and output of one attempt at a step."""
 
     workflow_run_id: str
     step_run_id: str
     step_name: str
     attempt: int
     number: int
-    """Parts of one attempt follow each other by number."""
+    """The number of this part of the log of an attempt."""
     lines: tuple[Any, ...]
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent(Resource):
-    """What some calls have cost together."""
+    """The total cost of several model calls."""
 
     calls: int
     cost_usd: float
@@ -193,7 +248,7 @@ class ModelCost(Spent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost(Resource):
-    """What a run has cost: in all, by model, and call by call."""
+    """The cost of a run: in total, by model, and by call."""
 
     total: Spent
     by_model: tuple[ModelCost, ...]

@@ -5,9 +5,12 @@ A command is imported when it is called, so the list costs nothing, and a comman
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -30,7 +33,7 @@ class CommandGroup(NamedTuple):
 COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
     "run": CommandEntry("workflow.run:run", "Run a graph until it is done or has to wait."),
     "resume": CommandEntry("workflow.run:resume", "Continue a run: answer it, send it an event, or retry it."),
-    "chat": CommandEntry("chat.command:chat", "Chat with an agent, a network or a workflow."),
+    "chat": CommandEntry("chat.conversation:chat", "Chat with an agent, a network or a workflow."),
     "draw": CommandEntry("workflow.check:draw", "Draw a graph."),
     "check": CommandEntry("workflow.check:check", "Check workflows and graphs, and list every problem."),
     "test": CommandEntry("workflow.test:test", "Run the test cases of a workflow."),
@@ -44,14 +47,14 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
             "ls": CommandEntry("threads.show:ls", "List threads, most recently changed first."),
             "show": CommandEntry("threads.show:show", "Show the state, the next nodes and the questions of a thread."),
             "history": CommandEntry("threads.show:history", "List the checkpoints of a thread, newest first."),
-            "diff": CommandEntry("threads.diff:diff", "Compare the values of two checkpoints."),
+            "diff": CommandEntry("threads.show:diff", "Compare the values of two checkpoints."),
             "fork": CommandEntry("threads.edit:fork", "Start a new branch at a checkpoint."),
             "prune": CommandEntry("threads.edit:prune", "Delete old checkpoints."),
             "copy": CommandEntry("threads.edit:copy", "Copy a thread with its history."),
             "release": CommandEntry("threads.edit:release", "Release a thread from a run that no longer exists."),
             "rm": CommandEntry("threads.edit:rm", "Delete a thread."),
-            "export": CommandEntry("threads.export:export", "Write a thread to a file."),
-            "import": CommandEntry("threads.export:import_", "Import a thread from a file."),
+            "export": CommandEntry("threads.edit:export", "Write a thread to a file."),
+            "import": CommandEntry("threads.edit:import_", "Import a thread from a file."),
         },
     ),
     "db": CommandGroup(
@@ -136,10 +139,40 @@ class LazyCommand(TyperCommand):
         """Import the command and build it. Each paragraph of its help becomes one line, which the terminal wraps."""
         module, _, function = self._target.partition(":")
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(self.name, cls=_Command)(getattr(import_module(f"statewright.cli.{module}"), function))
+        app.command(self.name, cls=_Command)(
+            expand_groups(getattr(import_module(f"statewright.cli.{module}"), function))
+        )
         command: Any = typer.main.get_command(app)
         command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in (command.help or "").split("\n\n"))
         return command
+
+
+def expand_groups(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with each parameter that is a group of options, a dataclass, replaced by the fields of it."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if not is_dataclass(parameter.annotation):
+            # Keyword-only, like the fields: then those with and without a default may be mixed.
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+            continue
+        groups[parameter.name] = group = parameter.annotation
+        hints = get_type_hints(group, include_extras=True)
+        parameters += [
+            inspect.Parameter(field.name, parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+            for field in fields(group)
+        ]
+
+    @wraps(command)
+    def call(**values: Any) -> Any:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        return command(**values)
+
+    expanded: Any = call
+    expanded.__signature__ = inspect.Signature(parameters)
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return expanded
 
 
 class LazyGroup(_FlagsWithoutType, TyperGroup):

@@ -6,8 +6,8 @@ httpx, of the extra `client`, is imported when a client is created.
 from statewright.api.access import Health, Key, NewKey, NewWorkspace, Spending, SpendingLimits, Workspace
 from statewright.api.automation import Delivery, Schedule, Trigger, Webhook, WebhookWithSecret
 from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
-from statewright.api.interrupts import Approval, ReceivedEvent, Wait
 from statewright.api.runs import (
+    Approval,
     Cost,
     CostSummary,
     Event,
@@ -15,17 +15,18 @@ from statewright.api.runs import (
     Log,
     ModelCall,
     ModelCost,
+    ReceivedEvent,
     Run,
     RunWithSteps,
     Spent,
     StartedRun,
     Step,
     Told,
+    Wait,
 )
-from statewright.client.async_client import AsyncClient
-from statewright.client.flow.pages import Page
+from statewright.client.clients import AsyncClient, Client
+from statewright.client.send import Page
 from statewright.client.settings import DEFAULT_URL
-from statewright.client.sync_client import Client
 
 __all__ = [
     "DEFAULT_URL",

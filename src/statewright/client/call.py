@@ -56,19 +56,19 @@ class Call(Generic[T]):
     """True if the response is plain text instead of JSON."""
 
 
-def get(path: str, read: Callable[[Any], T], params: Mapping[str, Any] | None = None) -> Call[T]:
-    """Return a request that only reads."""
-    return Call(method="GET", path=path, read=read, params=parameters(params or {}), repeatable=True)
+def get(path: str, read: Callable[[Any], T], params: Mapping[str, Any] | None = None, **options: Any) -> Call[T]:
+    """Return a request that only reads; `options` are further fields of the `Call`."""
+    return Call(method="GET", path=path, read=read, params=parameters(params or {}), repeatable=True, **options)
 
 
-def post(path: str, read: Callable[[Any], T], body: Mapping[str, Any] | None = None) -> Call[T]:
-    """Return a request that creates or does something, and is not sent twice."""
-    return Call(method="POST", path=path, read=read, body=None if body is None else encoded(body))
+def post(path: str, read: Callable[[Any], T], body: Mapping[str, Any] | None = None, **options: Any) -> Call[T]:
+    """Return a request that creates or does something, and is not sent twice unless it is `repeatable`."""
+    return Call(method="POST", path=path, read=read, body=None if body is None else encoded(body), **options)
 
 
-def patch(path: str, read: Callable[[Any], T], body: Mapping[str, Any]) -> Call[T]:
+def patch(path: str, read: Callable[[Any], T], body: Mapping[str, Any], **options: Any) -> Call[T]:
     """Return a request that changes the given fields only."""
-    return Call(method="PATCH", path=path, read=read, body=encoded(body))
+    return Call(method="PATCH", path=path, read=read, body=encoded(body), **options)
 
 
 def delete(path: str, read: Callable[[Any], T]) -> Call[T]:

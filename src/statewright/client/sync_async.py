@@ -1,20 +1,19 @@
 """One implementation of each method for both clients: `Client` blocks, `AsyncClient` awaits.
 
-A resource defines each method as a function that returns a `Call` or a flow. Decorators turn it into a method whose
-result type depends on the client that the resource belongs to."""
+A resource defines each method as a function that returns a `Call`, as a coroutine, or as an asynchronous generator.
+Decorators turn it into a method whose result type depends on the client that the resource belongs to.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from statewright.api.resource import LARGEST_PAGE
 from statewright.client.call import Call
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import all_of, page_of
-from statewright.client.flow.send import send
-from statewright.client.settings import ClientSettings
+from statewright.client.connection import Connection
+from statewright.client.send import all_of, page_of, send
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,39 +29,26 @@ class Async:
     """Marks the client whose methods are coroutines."""
 
 
-class Driver(Protocol):
-    """Performs the effects of flows."""
-
-    def run(self, flow: Flow[Any]) -> Any:
-        """Return the result of a flow, or an awaitable of it."""
-        ...
-
-    def iterate(self, flow: Flow[Any]) -> Any:
-        """Return an iterator, or an asynchronous one, over the items of a flow."""
-        ...
-
-
 class Namespace(Generic[F]):
     """The methods of one resource."""
 
-    def __init__(self, driver: Driver, settings: ClientSettings) -> None:
-        self._driver = driver
-        self._settings = settings
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
-    def _all(self, path: str, read: Callable[[Any], Any], **params: Any) -> Flow[None]:
+    def _send(self, call: Call[T]) -> Coroutine[Any, Any, T]:
+        return send(call, self._connection)
+
+    def _all(self, path: str, read: Callable[[Any], T], **params: Any) -> AsyncGenerator[T]:
         """Yield all items of a list."""
-        return all_of(page_of(path, read, page=1, page_size=LARGEST_PAGE, **params), self._settings)
-
-    def _send(self, call: Call[T]) -> Flow[T]:
-        return send(call, self._settings)
+        return all_of(page_of(path, read, page=1, page_size=LARGEST_PAGE, **params), self._connection)
 
 
-class FlowMethod(Generic[P, T]):
-    """A method that returns the result of a flow, or a coroutine of it."""
+class Method(Generic[P, T]):
+    """A method that returns the result of a coroutine, or the coroutine."""
 
-    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[T]]) -> None:
-        self._flow = flow
-        functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
+    def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
+        self._function = function
+        functools.update_wrapper(self, function)  # pyright: ignore[reportArgumentType]
 
     @overload
     def __get__(self, instance: None, owner: Any) -> Self: ...
@@ -71,15 +57,15 @@ class FlowMethod(Generic[P, T]):
     @overload
     def __get__(self, instance: Namespace[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, instance: Any, owner: Any) -> Any:
-        return self if instance is None else _bind(instance, self._flow, instance._driver.run)
+        return self if instance is None else _bind(instance, self._function, instance._connection.run)
 
 
 class IteratingMethod(Generic[P, T]):
-    """A method that returns an iterator over the items of a flow."""
+    """A method that returns an iterator over the items of an asynchronous generator, or the generator."""
 
-    def __init__(self, flow: Callable[Concatenate[Any, P], Flow[Any]], item: type[T] | None = None) -> None:
-        self._flow = flow
-        functools.update_wrapper(self, flow)  # pyright: ignore[reportArgumentType]
+    def __init__(self, function: Callable[Concatenate[Any, P], AsyncGenerator[T]]) -> None:
+        self._function = function
+        functools.update_wrapper(self, function)  # pyright: ignore[reportArgumentType]
 
     @overload
     def __get__(self, instance: None, owner: Any) -> Self: ...
@@ -88,32 +74,22 @@ class IteratingMethod(Generic[P, T]):
     @overload
     def __get__(self, instance: Namespace[Async], owner: Any) -> Callable[P, AsyncGenerator[T]]: ...
     def __get__(self, instance: Any, owner: Any) -> Any:
-        return self if instance is None else _bind(instance, self._flow, instance._driver.iterate)
+        return self if instance is None else _bind(instance, self._function, instance._connection.iterate)
 
 
-def _bind(instance: Namespace[Any], flow: Callable[..., Flow[Any]], drive: Callable[[Flow[Any]], Any]) -> Any:
-    @functools.wraps(flow)
+def _bind(instance: Namespace[Any], function: Callable[..., Any], convert: Callable[[Any], Any]) -> Any:
+    @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
-        return drive(flow(instance, *args, **kwargs))
+        return convert(function(instance, *args, **kwargs))
 
     return method
 
 
-def flow_method(flow: Callable[Concatenate[Any, P], Flow[T]]) -> FlowMethod[P, T]:
-    """Create a method from a generator function."""
-    return FlowMethod(flow)
-
-
-def request(call: Callable[Concatenate[Any, P], Call[T]]) -> FlowMethod[P, T]:
+def request(call: Callable[Concatenate[Any, P], Call[T]]) -> Method[P, T]:
     """Create a method from a function that returns a `Call`."""
 
     @functools.wraps(call)
-    def flow(instance: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Flow[T]:
-        return send(call(instance, *args, **kwargs), instance._settings)  # pyright: ignore[reportPrivateUsage]
+    def function(instance: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return send(call(instance, *args, **kwargs), instance._connection)  # pyright: ignore[reportPrivateUsage]
 
-    return FlowMethod(flow)
-
-
-def items(of: type[T]) -> Callable[[Callable[Concatenate[Any, P], Flow[Any]]], IteratingMethod[P, T]]:
-    """Create an iterating method from a generator function that yields items of a type."""
-    return lambda flow: IteratingMethod(flow, of)
+    return Method(function)

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from statewright.api import access, automation, definitions, interrupts, runs
+from statewright.api import access, automation, definitions, runs
 from statewright.runs import RunStatus, StepStatus
 from statewright.server.http.representation import Representation
 
@@ -63,15 +63,15 @@ COST_SUMMARY: Final = Representation(
 # -- interrupts, definitions and threads
 
 WAIT: Final = Representation(
-    interrupts.Wait,
+    runs.Wait,
     "WaitShown",
     workflow_run_id="run_id",
     step_run_id="step_id",
     signal_type="event",
     response_schema="schema",
 )
-APPROVAL: Final = Representation(interrupts.Approval, "ApprovalShown", workflow_run_id="run_id", step_run_id="step_id")
-RECEIVED_EVENT: Final = Representation(interrupts.ReceivedEvent, "ReceivedEventShown")
+APPROVAL: Final = Representation(runs.Approval, "ApprovalShown", workflow_run_id="run_id", step_run_id="step_id")
+RECEIVED_EVENT: Final = Representation(runs.ReceivedEvent, "ReceivedEventShown")
 DEFINITION: Final = Representation(definitions.Definition, "DefinitionShown")
 DEFINITION_WITH_BODY: Final = Representation(definitions.DefinitionWithBody, "DefinitionWithBody", definition="body")
 GRAPH: Final = Representation(definitions.Graph, "GraphShown")

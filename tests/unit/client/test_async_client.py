@@ -1,18 +1,18 @@
-"""Flows driven on an event loop: other tasks run meanwhile, and cancelling closes the stream."""
+"""The connection on an event loop: other tasks run meanwhile, and cancelling closes the stream."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
 import httpx
 import pytest
 
 from statewright.client import AsyncClient
-from statewright.client.async_client import AsyncDriver
-from statewright.client.call import Reply, get, read_data
-from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
+from statewright.client.call import get, read_data
+from statewright.client.clients import AsyncConnection
+from statewright.client.connection import ConnectionLost
 from statewright.client.settings import ClientSettings
 from statewright.clock import Alarm
 from statewright.testing import FakeClock
@@ -64,45 +64,42 @@ class Transport(httpx.AsyncBaseTransport):
         self.closed = True
 
 
-def driver(*answers: httpx.Response | Exception, clock: Any = None) -> AsyncDriver:
+def connect(*answers: httpx.Response | Exception, clock: Any = None) -> AsyncConnection:
     http = httpx.AsyncClient(transport=Transport(*answers))
-    return AsyncDriver(http, ClientSettings(clock=clock or FakeClock()))
+    return AsyncConnection(http, ClientSettings(clock=clock or FakeClock()))
 
 
-async def test_a_flow_returns_its_result() -> None:
-    def flow() -> Flow[Any]:
-        reply: Reply = yield Send(CALL)
-        return reply.status, reply.content
-
-    assert await driver(httpx.Response(201, content=b"made")).run(flow()) == (201, b"made")
+async def test_a_method_returns_its_result() -> None:
+    connection = connect(httpx.Response(201, content=b"made"))
+    reply = await connection.run(connection.send(CALL))
+    assert (reply.status, reply.content) == (201, b"made")
 
 
-def read_stream(*, until: int = 100) -> Flow[Any]:
+async def read_stream(connection: AsyncConnection) -> AsyncGenerator[Any]:
     """Open a stream and yield its status, its error content, and the pieces that are read."""
-    head: Reply = yield Open(CALL)
-    yield Yield(head.status)
-    if head.content:
-        yield Yield(head.content)
-    for _ in range(until):
-        try:
-            piece = yield Read()
-        except ConnectionLost as lost:
-            yield Yield(f"{lost}, {type(lost.__cause__).__name__}")
-            return
-        if not piece:
-            return
-        yield Yield(piece)
+    try:
+        async with connection.stream(CALL) as (head, pieces):
+            yield head.status
+            if head.content:
+                yield head.content
+                return
+            async for piece in pieces:
+                yield piece
+    except ConnectionLost as lost:
+        yield f"{lost}, {type(lost.__cause__).__name__}"
 
 
 async def test_a_stream_is_read_piece_by_piece_and_closed() -> None:
     pieces = Pieces(b"a", b"", b"b")
-    items = [item async for item in driver(httpx.Response(200, stream=pieces)).iterate(read_stream())]
+    connection = connect(httpx.Response(200, stream=pieces))
+    items = [item async for item in connection.iterate(read_stream(connection)) if item]
     assert (items, pieces.closed) == ([200, b"a", b"b"], True)
 
 
 async def test_an_abandoned_stream_is_closed() -> None:
     pieces = Pieces(b"a", b"b")
-    items = driver(httpx.Response(200, stream=pieces)).iterate(read_stream())
+    connection = connect(httpx.Response(200, stream=pieces))
+    items = connection.iterate(read_stream(connection))
     assert [await anext(items), await anext(items)] == [200, b"a"]
     assert not pieces.closed
     await items.aclose()
@@ -111,9 +108,10 @@ async def test_an_abandoned_stream_is_closed() -> None:
 
 async def test_cancelling_closes_a_silent_stream() -> None:
     pieces, seen = Pieces(b"a", None), list[Any]()
+    connection = connect(httpx.Response(200, stream=pieces))
 
     async def listen() -> None:
-        async for item in driver(httpx.Response(200, stream=pieces)).iterate(read_stream()):
+        async for item in connection.iterate(read_stream(connection)):
             seen.append(item)
 
     listening = asyncio.create_task(listen())
@@ -125,54 +123,40 @@ async def test_cancelling_closes_a_silent_stream() -> None:
     assert (seen, pieces.closed) == ([200, b"a"], True)
 
 
-async def test_opening_a_stream_closes_the_previous_one() -> None:
+async def test_opening_another_stream_leaves_none_open() -> None:
     first, second = Pieces(b"a"), Pieces(b"b")
-
-    def flow() -> Flow[Any]:
-        yield Open(CALL)
-        yield Open(CALL, "1")
-        closed = first.closed, second.closed
-        piece = yield Read()
-        return closed, piece
-
-    answers = (httpx.Response(200, stream=first), httpx.Response(200, stream=second))
-    assert await driver(*answers).run(flow()) == ((True, False), b"b")
+    connection = connect(httpx.Response(200, stream=first), httpx.Response(200, stream=second))
+    async with connection.stream(CALL):
+        pass
+    async with connection.stream(CALL, "1") as (_, pieces):
+        assert (first.closed, second.closed) == (True, False)
+        assert [piece async for piece in pieces] == [b"b"]
     assert second.closed
 
 
 async def test_a_refused_stream_has_content() -> None:
-    refused = driver(httpx.Response(404, stream=Pieces(b"not ", b"there")))
-    assert [item async for item in refused.iterate(read_stream(until=0))] == [404, b"not there"]
+    connection = connect(httpx.Response(404, stream=Pieces(b"not ", b"there")))
+    assert [item async for item in connection.iterate(read_stream(connection))] == [404, b"not there"]
 
 
 async def test_a_broken_connection_is_reported_with_its_cause() -> None:
     pieces = Pieces(b"a", httpx.ReadError("cut"))
-    items = [item async for item in driver(httpx.Response(200, stream=pieces)).iterate(read_stream())]
+    connection = connect(httpx.Response(200, stream=pieces))
+    items = [item async for item in connection.iterate(read_stream(connection))]
     assert (items, pieces.closed) == ([200, b"a", "ReadError: cut, ReadError"], True)
-
-    def flow() -> Flow[Any]:
-        try:
-            yield Send(CALL)
-        except ConnectionLost as lost:
-            return str(lost)
-
-    assert await driver(httpx.ConnectError("refused")).run(flow()) == "ConnectError: refused"
+    with pytest.raises(ConnectionLost, match=r"^ConnectError: refused$"):
+        await connect(httpx.ConnectError("refused")).send(CALL)
 
 
 async def test_a_pause_follows_the_clock() -> None:
     clock = FakeClock()
-
-    def flow() -> Flow[Any]:
-        yield Sleep(5)
-        return "over"
-
-    pausing = asyncio.create_task(driver(clock=clock).run(flow()))
+    pausing = asyncio.create_task(connect(clock=clock).sleep(5))
     await asyncio.sleep(0.01)
     clock.advance(4.9)
     await asyncio.sleep(0.01)
     assert not pausing.done()
     clock.advance(0.2)
-    assert await asyncio.wait_for(pausing, 600) == "over"
+    await asyncio.wait_for(pausing, 600)
 
 
 class RecordingClock(FakeClock):
@@ -189,11 +173,7 @@ class RecordingClock(FakeClock):
 
 async def test_cancelling_a_pause_cancels_its_alarm() -> None:
     clock = RecordingClock()
-
-    def flow() -> Flow[Any]:
-        yield Sleep(5)
-
-    pausing = asyncio.create_task(driver(clock=clock).run(flow()))
+    pausing = asyncio.create_task(connect(clock=clock).sleep(5))
     await asyncio.sleep(0.01)
     pausing.cancel()
     with pytest.raises(asyncio.CancelledError):

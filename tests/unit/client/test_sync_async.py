@@ -14,7 +14,7 @@ import pytest
 
 from statewright.client import AsyncClient, Client
 from statewright.client.resources.runs import Runs
-from statewright.client.sync_async import FlowMethod, IteratingMethod
+from statewright.client.sync_async import IteratingMethod, Method
 from statewright.errors import InvalidRequest
 from statewright.testing import FakeClock
 
@@ -106,12 +106,12 @@ def test_the_admin_token_is_only_sent_where_it_is_needed() -> None:
 
 
 def test_methods_have_docstrings_and_signatures() -> None:
-    methods = [member for member in vars(Runs).values() if isinstance(member, FlowMethod | IteratingMethod)]
+    methods = [member for member in vars(Runs).values() if isinstance(member, Method | IteratingMethod)]
     assert len(methods) > 20
     assert all(method.__doc__ for method in methods)
     client = Client(transport=Answering())
     assert "reason" in inspect.signature(client.runs.cancel).parameters
-    assert isinstance(Runs.get, FlowMethod)
+    assert isinstance(Runs.get, Method)
 
 
 def test_httpx_is_imported_with_the_first_client() -> None:

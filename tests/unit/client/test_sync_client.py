@@ -1,9 +1,10 @@
-"""Flows driven by plain calls: streams are closed, broken connections reported, and pauses follow the clock."""
+"""The blocking connection: streams are closed, broken connections reported, and pauses follow the clock."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,10 +12,10 @@ import httpx
 import pytest
 
 from statewright.client import Client
-from statewright.client.call import Reply, get, read_data
-from statewright.client.flow.effects import ConnectionLost, Flow, Open, Read, Send, Sleep, Yield
+from statewright.client.call import get, read_data
+from statewright.client.clients import SyncConnection
+from statewright.client.connection import ConnectionLost
 from statewright.client.settings import ClientSettings
-from statewright.client.sync_client import SyncDriver
 from statewright.errors import InvalidConfig
 from statewright.testing import FakeClock
 
@@ -56,102 +57,121 @@ class Transport(httpx.BaseTransport):
         self.closed = True
 
 
-def driver(*answers: httpx.Response | Exception, clock: Any = None) -> SyncDriver:
+def connect(*answers: httpx.Response | Exception, clock: Any = None) -> SyncConnection:
     http = httpx.Client(transport=Transport(*answers))
-    return SyncDriver(http, ClientSettings(clock=clock or FakeClock()))
+    return SyncConnection(http, ClientSettings(clock=clock or FakeClock()))
 
 
-def test_a_flow_returns_its_result() -> None:
-    def flow() -> Flow[Any]:
-        reply: Reply = yield Send(CALL)
-        return reply.status, reply.content
-
-    assert driver(httpx.Response(201, content=b"made")).run(flow()) == (201, b"made")
+def test_a_method_returns_its_result() -> None:
+    connection = connect(httpx.Response(201, content=b"made"))
+    reply = connection.run(connection.send(CALL))
+    assert (reply.status, reply.content) == (201, b"made")
 
 
-def read_stream(*, until: int = 100) -> Flow[Any]:
+async def read_stream(connection: SyncConnection, *, until: int = 100) -> AsyncGenerator[Any]:
     """Open a stream and yield its status, its error content, and the pieces that are read."""
-    head: Reply = yield Open(CALL)
-    yield Yield(head.status)
-    if head.content:
-        yield Yield(head.content)
-    for _ in range(until):
-        try:
-            piece = yield Read()
-        except ConnectionLost as lost:
-            yield Yield(f"{lost}, {type(lost.__cause__).__name__}")
-            return
-        if not piece:
-            return
-        yield Yield(piece)
+    try:
+        async with connection.stream(CALL) as (head, pieces):
+            yield head.status
+            if head.content:
+                yield head.content
+                return
+            async for piece in pieces:
+                yield piece
+                until -= 1
+                if not until:
+                    return
+    except ConnectionLost as lost:
+        yield f"{lost}, {type(lost.__cause__).__name__}"
 
 
 def test_a_stream_is_read_piece_by_piece_and_closed() -> None:
     pieces = Pieces(b"a", b"", b"b")
-    assert list(driver(httpx.Response(200, stream=pieces)).iterate(read_stream())) == [200, b"a", b"b"]
+    connection = connect(httpx.Response(200, stream=pieces))
+    assert [item for item in connection.iterate(read_stream(connection)) if item] == [200, b"a", b"b"]
     assert pieces.closed
 
 
 def test_an_abandoned_stream_is_closed() -> None:
     pieces = Pieces(b"a", b"b")
-    items = driver(httpx.Response(200, stream=pieces)).iterate(read_stream())
+    connection = connect(httpx.Response(200, stream=pieces))
+    items = connection.iterate(read_stream(connection))
     assert [next(items), next(items)] == [200, b"a"]
     assert not pieces.closed
     items.close()
     assert pieces.closed
 
 
-def test_opening_a_stream_closes_the_previous_one() -> None:
+def test_a_stream_is_closed_when_it_is_left_after_a_piece() -> None:
+    pieces = Pieces(b"a", b"b")
+    connection = connect(httpx.Response(200, stream=pieces))
+    assert list(connection.iterate(read_stream(connection, until=1))) == [200, b"a"]
+    assert pieces.closed
+
+
+def test_opening_another_stream_leaves_none_open() -> None:
     first, second = Pieces(b"a"), Pieces(b"b")
+    connection = connect(httpx.Response(200, stream=first), httpx.Response(200, stream=second))
 
-    def flow() -> Flow[Any]:
-        yield Open(CALL)
-        yield Open(CALL, "1")
-        closed = first.closed, second.closed
-        piece = yield Read()
-        return closed, piece
+    async def flow() -> Any:
+        async with connection.stream(CALL):
+            pass
+        async with connection.stream(CALL, "1") as (_, pieces):
+            closed = first.closed, second.closed
+            return closed, [piece async for piece in pieces]
 
-    answers = (httpx.Response(200, stream=first), httpx.Response(200, stream=second))
-    assert driver(*answers).run(flow()) == ((True, False), b"b")
+    assert connection.run(flow()) == ((True, False), [b"b"])
     assert second.closed
 
 
 def test_a_refused_stream_has_content() -> None:
-    items = driver(httpx.Response(404, stream=Pieces(b"not ", b"there"))).iterate(read_stream(until=0))
-    assert list(items) == [404, b"not there"]
+    refused = Pieces(b"not ", b"there")
+    connection = connect(httpx.Response(404, stream=refused))
+    assert list(connection.iterate(read_stream(connection))) == [404, b"not there"]
+    assert refused.closed
 
 
 def test_a_broken_connection_is_reported_with_its_cause() -> None:
     pieces = Pieces(b"a", httpx.ReadError("cut"))
-    message = "ReadError: cut, ReadError"
-    assert list(driver(httpx.Response(200, stream=pieces)).iterate(read_stream())) == [200, b"a", message]
+    connection = connect(httpx.Response(200, stream=pieces))
+    assert list(connection.iterate(read_stream(connection))) == [200, b"a", "ReadError: cut, ReadError"]
     assert pieces.closed
-
-    def flow() -> Flow[Any]:
-        try:
-            yield Send(CALL)
-        except ConnectionLost as lost:
-            return str(lost)
-
-    assert driver(httpx.ConnectError("refused")).run(flow()) == "ConnectError: refused"
+    connection = connect(httpx.ConnectError("refused"))
+    with pytest.raises(ConnectionLost, match=r"^ConnectError: refused$"):
+        connection.run(connection.send(CALL))
 
 
 def test_other_errors_are_raised() -> None:
-    def flow() -> Flow[Any]:
-        yield Send(CALL)
-
+    connection = connect(ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
-        driver(ZeroDivisionError()).run(flow())
+        connection.run(connection.send(CALL))
+
+
+def test_errors_of_the_caller_are_raised() -> None:
+    connection = connect(httpx.Response(200, stream=Pieces(b"a")))
+    items = connection.iterate(read_stream(connection))
+    next(items)
+    with pytest.raises(ZeroDivisionError):
+        items.throw(ZeroDivisionError())
+
+
+def test_a_stream_is_read_on_the_thread_of_a_running_event_loop() -> None:
+    async def main() -> list[Any]:
+        connection = connect(httpx.Response(200, stream=Pieces(b"a")))
+        return list(connection.iterate(read_stream(connection)))
+
+    assert asyncio.run(main()) == [200, b"a"]
 
 
 def test_a_pause_follows_the_clock() -> None:
     clock, over = FakeClock(), threading.Event()
+    connection = connect(clock=clock)
 
-    def flow() -> Flow[Any]:
-        yield Sleep(5)
+    def pause() -> None:
+        connection.run(connection.sleep(5))
         over.set()
 
-    thread = threading.Thread(target=lambda: driver(clock=clock).run(flow()), daemon=True)
+    thread = threading.Thread(target=pause, daemon=True)
     thread.start()
     clock.advance(0)
     assert not over.wait(0.02)

@@ -8,8 +8,7 @@ import httpx
 import pytest
 
 from statewright.client.call import Call, get, post, read_data
-from statewright.client.settings import ClientSettings
-from statewright.client.transport import (
+from statewright.client.connection import (
     HEARTBEATS,
     build_request,
     build_stream,
@@ -18,6 +17,7 @@ from statewright.client.transport import (
     request_headers,
     to_reply,
 )
+from statewright.client.settings import ClientSettings
 
 READ = get("/api/v1/x", read_data, {"status": ["a", "b c"], "n": 1})
 

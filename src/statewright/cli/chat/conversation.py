@@ -1,10 +1,15 @@
-"""The main loop of a conversation: reads lines, runs turns and executes slash commands."""
+"""`statewright chat`: a conversation in the terminal that is saved, and can be continued later."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import replace
+from typing import Annotated
 
+import typer
+
+from statewright.checkpoint import InMemorySaver
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import (
     Lines,
@@ -14,39 +19,75 @@ from statewright.cli.chat.input import (
     format_commands,
     read_command,
 )
-from statewright.cli.chat.subject import ChatTarget
+from statewright.cli.chat.target import ChatTarget, load_chat_target
 from statewright.cli.chat.turn import Ending, Turns
-from statewright.cli.console.failure import DONE, FAILED, WAITING, UsageError
+from statewright.cli.console.failure import CANCELLED, DONE, FAILED, WAITING, UsageError
+from statewright.cli.console.options import DatabaseOptions, ModelOptions
 from statewright.cli.workflow.follow import SavedRun
-from statewright.cli.workflow.run import new_thread_id
+from statewright.cli.workflow.load import has_durable_saver
+from statewright.cli.workflow.models import read_models
+from statewright.cli.workflow.run import new_thread_id, open_run_saver
+
+
+def chat(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="FILE.py[:NAME] with an agent, a network or a graph over messages, or a workflow in YAML.",
+        ),
+    ],
+    thread: Annotated[
+        str | None, typer.Option("--thread", metavar="ID", help="The conversation to continue. Default: a new one.")
+    ] = None,
+    reasoning: Annotated[bool, typer.Option("--reasoning", help="Show the reasoning of models.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither hints nor token counts.")] = False,
+    *,
+    models: ModelOptions,
+    database: DatabaseOptions,
+) -> None:
+    """Chat with an agent, a network or a workflow in the terminal.
+
+    Every step is saved; --thread continues a conversation. Ctrl-C stops an answer; at the prompt it leaves.
+
+    Exits with 3 if a question is left open. Without a terminal, each line of input is a turn, and the exit code is 1 if
+    the last turn failed.
+    """
+    chosen_models = read_models(models.model, models.base_url)
+    chat_target = load_chat_target(target, chosen_models)
+    saver = open_run_saver(chat_target.app, database)
+    if saver is not None or not has_durable_saver(chat_target.app):
+        chat_target = replace(chat_target, app=chat_target.app.with_services(checkpointer=saver or InMemorySaver()))
+    saved = SavedRun(
+        thread=thread or new_thread_id(),
+        target=target,
+        options=database.words if saver is not None else (),
+        models=chosen_models.options,
+    )
+    display = Display(reasoning=reasoning, quiet=quiet, show_speakers=chat_target.has_several_speakers)
+    with saver or nullcontext(), asyncio.Runner() as loop:
+        try:
+            raise SystemExit(Conversation(chat_target, saved, display, loop).run())
+        except KeyboardInterrupt:
+            display.leave()
+            raise SystemExit(CANCELLED) from None
 
 
 class Conversation:
     """Reads and handles lines until the user leaves."""
 
-    def __init__(
-        self,
-        subject: ChatTarget,
-        saved: SavedRun,
-        display: Display,
-        lines: Lines,
-        loop: asyncio.Runner,
-        *,
-        is_saved: bool,
-    ) -> None:
-        """`is_saved`: True if the thread is stored in a database, so that it can be continued later."""
-        self._subject = subject
+    def __init__(self, target: ChatTarget, saved: SavedRun, display: Display, loop: asyncio.Runner) -> None:
+        self._target = target
         self._display = display
-        self._lines = lines
+        self._lines = Lines()
         self._loop = loop
-        self._is_saved = is_saved
         self._has_exited = False
         self._begin(saved)
 
     def _begin(self, saved: SavedRun) -> None:
         prompt = QuestionPrompt(self._lines, self._display)
         self._saved = saved
-        self._turns = Turns(self._subject, saved.thread, self._display, prompt, self._loop)
+        self._turns = Turns(self._target, saved.thread, self._display, prompt, self._loop)
 
     def run(self) -> int:
         """Read lines until the user leaves, and return the exit code."""
@@ -129,7 +170,11 @@ class Conversation:
         self._display.hint(self._describe_thread())
 
     def _describe_thread(self) -> str:
-        hint = f"Continue it later with: {self._saved.chat_command}" if self._is_saved else "Nothing is saved."
+        hint = (
+            f"Continue it later with: {self._saved.chat_command}"
+            if has_durable_saver(self._target.app)
+            else "Nothing is saved."
+        )
         return f"Thread {self._saved.thread}. {hint}"
 
     def _show_history(self) -> None:

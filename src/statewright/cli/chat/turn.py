@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import QuestionPrompt, SlashCommand
-from statewright.cli.chat.subject import ChatTarget
+from statewright.cli.chat.target import ChatTarget
 from statewright.cli.console.failure import failure_message, location_lines
 from statewright.cli.console.table import format_instant
 from statewright.cli.threads.describe import due_nodes, thread_status
@@ -57,47 +57,39 @@ class Turns:
     """The turns of one thread. All run on one event loop, so that connections to models stay open."""
 
     def __init__(
-        self, subject: ChatTarget, thread: str, display: Display, prompt: QuestionPrompt, loop: asyncio.Runner
+        self, target: ChatTarget, thread: str, display: Display, prompt: QuestionPrompt, loop: asyncio.Runner
     ) -> None:
-        self._subject = subject
+        self._target = target
         self._display = display
         self._prompt = prompt
         self._loop = loop
         self._config = {"thread_id": thread}
         self.pending_command: SlashCommand | None = None
-        """The command that was typed in place of an answer."""
+        """The command that was typed in place of an answer in the last turn, if any."""
 
     # -- turns
 
     def say(self, text: str) -> Ending:
         """Run a turn for a user's message. Unfinished work of the thread is discarded."""
-        return self._turn(lambda: self._run_until_idle(self._subject.make_input(text)))
+        self.pending_command = None
+        return self._turn(_NextInput(self._target.make_input(text)))
 
     def resume(self) -> Ending:
         """Resume the thread: ask its open questions, or run the nodes that are due."""
-        return self._turn(lambda: self._resume_from(self.thread_status()))
-
-    def _turn(self, run: Callable[[], Ending]) -> Ending:
         self.pending_command = None
-        self._display.begin_turn()
-        ending = run()
-        self._display.end_turn()
-        return ending
+        status = self.thread_status()
+        return self._turn(_NextInput(None) if status.is_unfinished else self._next_input(status))
 
-    def _resume_from(self, status: ThreadStatus) -> Ending:
-        outcome = _NextInput(None) if status.is_unfinished else self._next_input(status)
-        return self._run_until_idle(outcome.value) if isinstance(outcome, _NextInput) else outcome
-
-    def _run_until_idle(self, run_input: Any) -> Ending:
+    def _turn(self, step: Ending | _NextInput) -> Ending:
         """Run and ask questions until the run is idle or the user leaves it."""
-        while True:
+        self._display.begin_turn()
+        while isinstance(step, _NextInput):
             self._display.begin_run()
-            ending = self._run(run_input)
+            ending = self._run(step.value)
             self._display.end_run()
-            outcome = self._next_input(self.thread_status()) if ending == "done" else ending
-            if not isinstance(outcome, _NextInput):
-                return outcome
-            run_input = outcome.value
+            step = self._next_input(self.thread_status()) if ending == "done" else ending
+        self._display.end_turn()
+        return step
 
     def _next_input(self, status: ThreadStatus) -> Ending | _NextInput:
         """Ask the open questions, and return the answers as the next input, or how the turn ended."""
@@ -121,7 +113,7 @@ class Turns:
     def _at_breakpoint(self, status: ThreadStatus) -> Ending | _NextInput:
         """Ask at a breakpoint, and return the next input or how the turn ended."""
         names = ", ".join(dict.fromkeys(status.due_nodes))
-        takes_answer = self._subject.answers_pauses
+        takes_answer = self._target.answers_pauses
         hint = "Your answer continues it" if takes_answer else "Any input continues it"
         answer = self._prompt.ask_at_breakpoint(f"The run stopped before {names}. {hint}, /skip leaves it.")
         if isinstance(answer, SlashCommand):
@@ -160,7 +152,7 @@ class Turns:
         return True
 
     async def _show(self, run_input: Any, on_busy: OnBusy) -> None:
-        parts: Any = self._subject.app.astream(
+        parts: Any = self._target.app.astream(
             run_input,
             self._config,
             stream_mode=["messages", "tasks"],
@@ -180,8 +172,8 @@ class Turns:
 
     def _show_answer(self) -> None:
         """Show the answer in the state, unless it was streamed."""
-        snapshot = self._subject.app.get_state(self._config)
-        answer = self._subject.final_answer(snapshot.values, is_over=not snapshot.next)
+        snapshot = self._target.app.get_state(self._config)
+        answer = self._target.final_answer(snapshot.values, is_over=not snapshot.next)
         if answer and not is_same_answer(answer, self._display.last_text):
             self._display.answer(answer)
 
@@ -189,7 +181,7 @@ class Turns:
 
     @property
     def _saver(self) -> Any:
-        return self._subject.app.checkpointer
+        return self._target.app.checkpointer
 
     def thread_status(self) -> ThreadStatus:
         """Return the current status of the thread."""
@@ -204,7 +196,7 @@ class Turns:
     def past_messages(self) -> Sequence[tuple[str, str]]:
         """Return the conversation so far as pairs of speaker and text."""
         try:
-            messages = self._subject.past_messages(self._subject.app.get_state(self._config).values)
+            messages = self._target.past_messages(self._target.app.get_state(self._config).values)
         except StatewrightError as error:
             self._display.error(failure_message(error))
             return ()

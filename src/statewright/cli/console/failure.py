@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sysconfig
 import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NoReturn, cast
@@ -25,6 +27,15 @@ def exit_with(message: str, code: int) -> NoReturn:
     """Print a message on standard error and exit."""
     warn(message)
     raise SystemExit(code)
+
+
+@contextmanager
+def reporting_os_errors(problem: str, advice: str = "") -> Generator[None]:
+    """Raise UsageError for an error of the operating system, whose reason follows the problem in the message."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{problem}: {error.strerror}.{advice}") from error
 
 
 def message_of(error: StatewrightError) -> str:

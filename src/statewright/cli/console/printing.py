@@ -7,12 +7,9 @@ to a pipe or a file is not altered.
 from __future__ import annotations
 
 import sys
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO
 
 from statewright.text import printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def say(text: object = "", *, file: IO[str] | None = None, flush: bool = False) -> None:
@@ -34,10 +31,3 @@ def printable_for(text: str, file: IO[str]) -> str:
 def count_of(count: int, noun: str) -> str:
     """Return a count with its noun in the right number."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def console(**options: Any) -> Console:
-    """Return a Rich console that strips control characters from text, but keeps its own styles."""
-    from statewright.cli.console.rich_console import PrintableConsole
-
-    return PrintableConsole(**options)

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from statewright.cli.console.printing import console
+from statewright.cli.console.table import PrintableConsole
 from statewright.runtime import StreamMode
 
 _WAITS: Final = {"question": "waits for an answer", "event": "waits for an event", "timer": "waits for a timer"}
@@ -55,7 +55,7 @@ class Progress:
         self.nodes: dict[str, NodeProgress] = {}
         self._live: Live | None = None
         if sys.stderr.isatty():
-            self._live = Live(console=console(stderr=True), refresh_per_second=12, get_renderable=self._table)
+            self._live = Live(console=PrintableConsole(stderr=True), refresh_per_second=12, get_renderable=self._table)
 
     @property
     def modes(self) -> list[StreamMode]:

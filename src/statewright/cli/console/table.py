@@ -1,22 +1,51 @@
-"""Tables on standard output: as wide as the terminal at most, or one line per record in a pipe.
+"""Output by Rich, which is slow to import: states in colour, and tables.
 
-Nothing is cut off. On a terminal a long cell is folded; elsewhere a cell is never broken.
+A table is as wide as the terminal at most, and nothing is cut off: on a terminal a long cell is folded; elsewhere each
+record is one line, and a cell is never broken. Rich itself would make all columns narrower alike, and so break names
+that users copy while there is room in other columns.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from statewright.cli.console.printing import console
+from statewright.cli.console.printing import say
+from statewright.cli.console.values import to_json
+from statewright.text import printable
 
 T = TypeVar("T")
+
+
+class PrintableConsole(Console):
+    """Strips control characters from text, as `say` does; styles and control segments of Rich stay."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of a renderable."""
+        for segment in super().render(renderable, options):
+            if segment.control or not self.is_terminal:
+                yield segment
+            else:
+                yield Segment(printable(segment.text), segment.style)
+
+
+def print_state(state: Any, *, as_json: bool) -> None:
+    """Print a state as JSON: coloured on a terminal unless `as_json` is set, which means for a program."""
+    if as_json or not sys.stdout.isatty():
+        say(to_json(state))
+    else:
+        PrintableConsole().print_json(to_json(state))
+
+
+# -- tables
 
 
 class Column(NamedTuple):
@@ -31,7 +60,7 @@ class Column(NamedTuple):
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
     """Print rows, under titles if the columns have titles. Long cells are folded, never cut off."""
     cells = [[_cell(cell) for cell in row] for row in rows]
-    terminal = console(highlight=False)
+    terminal = PrintableConsole(highlight=False)
     widths = [
         max(cell_len(text) for text in (column.title, *(row[index].plain for row in cells)))
         for index, column in enumerate(columns)
@@ -51,6 +80,23 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> 
 def print_records(records: Iterable[T], cells: Mapping[Column, Callable[[T], object]]) -> None:
     """Print a table with a row for each record; each column has a function that returns its cell."""
     print_table(list(cells), [[cell(record) for cell in cells.values()] for record in records])
+
+
+def print_list(
+    records: Sequence[T],
+    cells: Mapping[Column, Callable[[T], object]],
+    *,
+    as_json: bool,
+    to_data: Callable[[T], Any] = lambda record: record,
+    if_empty: str = "",
+) -> None:
+    """Print records as JSON, or as a table; `if_empty` is printed in place of a table without rows."""
+    if as_json:
+        say(to_json([to_data(record) for record in records]))
+    elif records or not if_empty:
+        print_records(records, cells)
+    else:
+        say(if_empty)
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
@@ -79,10 +125,10 @@ def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequen
         )
         for index, column in enumerate(columns)
     ]
-    preferred = [word if column.keep_words else min(word, _NARROW) for column, word in zip(columns, words, strict=True)]
-    minimal = [
-        word if column.keep_words else min(word, _NARROWEST) for column, word in zip(columns, words, strict=True)
-    ]
+    preferred, minimal = (
+        [word if column.keep_words else min(word, narrow) for column, word in zip(columns, words, strict=True)]
+        for narrow in (_NARROW, _NARROWEST)
+    )
     first_only = [words[0], *(min(word, _NARROWEST) for word in words[1:])]
     for floors in (preferred, minimal, first_only, [1] * len(columns)):
         _shrink_to(widths, floors, room)

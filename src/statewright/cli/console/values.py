@@ -1,11 +1,10 @@
-"""Values on standard output, as JSON: coloured on a terminal, plain elsewhere."""
+"""Values of any type as JSON for output, by the policy of `statewright.data.jsonable`."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from statewright.cli.console.printing import say
 from statewright.data.jsonable import simplified, to_jsonable
 from statewright.messages import Message
 
@@ -22,15 +21,3 @@ def jsonable(value: Any) -> Any:
 
 def _simplified(value: Any) -> Any:
     return value.to_dict() if isinstance(value, Message) else simplified(value)
-
-
-def print_state(state: Any, *, as_json: bool) -> None:
-    """Print a state as JSON: coloured on a terminal unless `as_json` is set, which means for a program."""
-    import sys
-
-    if as_json or not sys.stdout.isatty():
-        say(to_json(state))
-        return
-    from statewright.cli.console.printing import console
-
-    console().print_json(to_json(state))

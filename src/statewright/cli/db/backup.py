@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import DatabaseOption, KeyOption
+from statewright.cli.console.failure import UsageError, reporting_os_errors
+from statewright.cli.console.options import DatabaseOption, DatabaseOptions
 from statewright.cli.console.printing import count_of, say
 from statewright.cli.db.check import DatabaseCheck
 from statewright.cli.db.database import check_is_database, existing_database, locate_database, open_saver, read_key
@@ -50,8 +50,8 @@ def restore(
         bool,
         typer.Option("--force", help="Replace the database even if it is in use, holds newer work or cannot be read."),
     ] = False,
-    database: DatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    database: DatabaseOptions,
 ) -> None:
     """Replace the database with a backup. Refused if the database is in use or holds newer work."""
     if not source.exists():
@@ -59,11 +59,11 @@ def restore(
             f"Backup {str(source)!r} does not exist. Give the path of one that `statewright db backup` wrote."
         )
     check_is_database(source)
-    path = _path_to_restore(database, source)
+    path = _path_to_restore(database.database, source)
     draft = draft_path(path)
     try:
         copy_database(source, draft)
-        threads = _check_backup(draft, source, key_file)
+        threads = _check_backup(draft, source, read_key(database.key_file))
         if path.exists() and not force:
             check_replaceable(path, draft)
         damaged_path = _replace(draft, path)
@@ -76,23 +76,21 @@ def restore(
 
 def _path_to_restore(database: str | None, source: Path) -> Path:
     """Return the path of the database to replace. Raises UsageError for an unsuitable path."""
-    path = locate_database(database).path
+    path = locate_database(database)
     if path is None:
         raise UsageError("There is no database to restore. Name one with --database PATH.")
     if path.exists() and path.samefile(source):
         raise UsageError("The backup is the database itself. Give another path.")
     if path.exists() and path.stat().st_size:
         check_is_database(path)  # a file of another program is never overwritten, not even with --force
-    try:
+    with reporting_os_errors(f"The folder {str(path.parent)!r} cannot be created"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"The folder {str(path.parent)!r} cannot be created: {error.strerror}.") from error
     return path
 
 
-def _check_backup(draft: Path, source: Path, key_file: Path | None) -> str:
+def _check_backup(draft: Path, source: Path, key: bytes | None) -> str:
     """Check the heads of a backup and return its number of threads as text. Raises DamagedDatabase."""
-    with SqliteSaver(draft, key=read_key(key_file)) as saver:
+    with SqliteSaver(draft, key=key) as saver:
         database_check = DatabaseCheck(saver)
         database_check.read_heads()
     problems = database_check.problems
@@ -137,9 +135,9 @@ def _replace(draft: Path, path: Path) -> Path | None:
 # -- vacuum
 
 
-def vacuum(database: DatabaseOption = None, key_file: KeyOption = None) -> None:
+def vacuum(*, database: DatabaseOptions) -> None:
     """Shrink the database file after `threads prune` or `threads rm`. Blocks writers while it runs."""
-    path = existing_database(database)
-    with open_saver(database, key_file) as saver:
+    path = existing_database(database.database)
+    with open_saver(database) as saver:
         freed = saver.database.vacuum()
     say(f"Vacuumed {path}: {path.stat().st_size} bytes, {max(freed, 0)} fewer than before.")

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from statewright.cli.console.failure import FAILED, exit_with
-from statewright.cli.console.options import DatabaseOption, KeyOption
+from statewright.cli.console.options import DatabaseOptions
 from statewright.cli.console.printing import count_of, say
 from statewright.cli.db.database import existing_database, iter_pages, open_saver, with_stand_ins
 from statewright.errors import DamagedDatabase, StorageError
@@ -23,13 +23,13 @@ def check(
     full: Annotated[
         bool, typer.Option("--full", help="Read all checkpoints and logs, not only the head of each branch.")
     ] = False,
-    database: DatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    database: DatabaseOptions,
 ) -> None:
     """Check that the database is intact and every thread can be read. Exits with 1 if not."""
-    path = existing_database(database)
+    path = existing_database(database.database)
     try:
-        with open_saver(database, key_file) as saver:
+        with open_saver(database) as saver:
             database_check = DatabaseCheck(saver)
             database_check.read_heads()
             if full:

@@ -11,11 +11,11 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
-from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import DEFAULT, MEMORY, VARIABLE
+from statewright.cli.console.failure import UsageError, reporting_os_errors
+from statewright.cli.console.options import DEFAULT, MEMORY, VARIABLE, DatabaseOptions, WorkspaceOptions
 from statewright.cli.db.files import connect_to_read
 from statewright.errors import CheckpointNotFound, InvalidConfig, SerdeError, suggestion
 from statewright.futures import resolve
@@ -32,35 +32,24 @@ PAGE: Final = 500
 _KEY_SIZES: Final = (16, 24, 32)
 
 
-class DatabaseLocation(NamedTuple):
-    """The path of a database and the options that lead to it."""
-
-    path: Path | None
-    """None if nothing is saved."""
-    options: tuple[str, ...] = ()
-    """Options for later command lines that use the same database."""
-
-
-def locate_database(database: str | None, key_file: Path | None = None) -> DatabaseLocation:
-    """Return the location of the database that the command line names; it need not exist."""
+def locate_database(database: str | None) -> Path | None:
+    """Return the path of the database that the command line names; it need not exist. None if nothing is saved."""
     value = database or os.environ.get(VARIABLE)
     if value == MEMORY:
-        return DatabaseLocation(None)
+        return None
     if value in ("", ":memory:"):
         raise UsageError(
             f"{value!r} is not the path of a database. For a run that is not saved give --database {MEMORY}."
         )
-    options = (*(("--database", database) if database else ()), *(("--key-file", str(key_file)) if key_file else ()))
     try:
-        path = path_of(value or str(DEFAULT))
+        return path_of(value or str(DEFAULT))
     except InvalidConfig as error:
         raise UsageError(str(error)) from error
-    return DatabaseLocation(path, options)
 
 
 def existing_database(database: str | None) -> Path:
     """Return the path of an existing database. Raises UsageError if there is none."""
-    path = locate_database(database).path
+    path = locate_database(database)
     if path is None:
         raise UsageError(f"{MEMORY} saves nothing that could be inspected. Name a database with --database PATH.")
     check_is_database(path)
@@ -89,21 +78,19 @@ def list_tables(path: Path) -> frozenset[str]:
         return _TABLES
 
 
-def open_saver(database: str | None, key_file: Path | None) -> SqliteSaver:
+def open_saver(options: DatabaseOptions) -> SqliteSaver:
     """Open the saver of an existing database."""
-    return SqliteSaver(existing_database(database), key=read_key(key_file))
+    return SqliteSaver(existing_database(options.database), key=read_key(options.key_file))
 
 
 @contextmanager
-def open_workspace_saver(
-    workspace: str, database: str | None, key_file: Path | None, graph: str | None = None
-) -> Generator[SqliteSaver]:
+def open_workspace_saver(options: WorkspaceOptions, graph: str | None = None) -> Generator[SqliteSaver]:
     """Open the saver of a workspace, named by slug or id, with the types of a graph if one is given.
 
     An error about an unknown type becomes advice to name the graph.
     """
-    with open_saver(database, key_file) as database_saver:
-        saver = saver_for_workspace(database_saver, workspace)
+    with open_saver(options) as database_saver:
+        saver = saver_for_workspace(database_saver, options.workspace)
         with pointing_to_graph(saver.serde, graph):
             allow_types(saver, graph)
             yield saver
@@ -133,15 +120,11 @@ def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> S
     if path.exists() and path.stat().st_size:
         check_is_database(path)
     folder = path.parent
-    try:
+    with reporting_os_errors(f"The folder {str(folder)!r} cannot be created", " Give --database PATH."):
         if path == DEFAULT and not folder.exists():
             folder.mkdir()
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # run data does not belong in version control
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"The folder {str(folder)!r} cannot be created: {error.strerror}. Give --database PATH."
-        ) from error
     return SqliteSaver(path, key=key, **options)
 
 
@@ -149,10 +132,8 @@ def read_key(key_file: Path | None) -> bytes | None:
     """Read a key from a file: 16, 24 or 32 bytes, raw or as hexadecimal digits. No message contains it."""
     if key_file is None:
         return None
-    try:
+    with reporting_os_errors(f"The key file {str(key_file)!r} cannot be read"):
         content = key_file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"The key file {str(key_file)!r} cannot be read: {error.strerror}.") from error
     try:
         key = bytes.fromhex(content.decode("ascii"))
     except ValueError:

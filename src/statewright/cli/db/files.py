@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from statewright.cli.console.failure import UsageError
+from statewright.cli.console.failure import UsageError, reporting_os_errors
 from statewright.errors import DamagedDatabase, StorageUnavailable
 
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
@@ -45,6 +45,7 @@ def copy_database(source: Path, target: Path) -> None:
 def connect_to_read(path: Path) -> sqlite3.Connection:
     """Open a connection to an existing database, also in a folder without write permission."""
     uri = path.resolve().as_uri()
+    # `rw` although nothing is changed: in WAL mode even a reader creates the -shm file, which `ro` would forbid.
     connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=_PATIENCE)
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -83,11 +84,9 @@ def replacing(target: Path) -> Generator[Path]:
 
 def move_into_place(draft: Path, path: Path) -> None:
     """Move a finished database over a file that is not in use."""
-    try:
+    with reporting_os_errors(f"{str(path)!r} cannot be written", " Give another path."):
         remove_companions(path)
         draft.replace(path)
-    except OSError as error:
-        raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}. Give another path.") from error
 
 
 def remove_database(path: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import JsonOption
 from statewright.cli.console.printing import say
-from statewright.cli.console.table import Column, format_instant, print_records
+from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
 from statewright.cli.runs.text import format_wait, is_approval, list_waits, one_line_json
@@ -147,23 +147,20 @@ def _decide(client: Client, approval: str, *, reject: bool, edit: str | None, by
 
 
 def _list_open(client: Client, *, as_json: bool) -> None:
-    approvals = list(client.approvals.iterate(pending=True))
-    if as_json:
-        say(to_json([approval.raw for approval in approvals]))
-    elif approvals:
-        print_records(
-            approvals,
-            {
-                Column("APPROVAL", keep_words=True): lambda approval: approval.id,
-                Column("RUN", keep_words=True): lambda approval: approval.workflow_run_id,
-                Column("STEP", keep_words=True): lambda approval: approval.step_name,
-                Column("ASKED", keep_words=True): lambda approval: format_instant(approval.created_at),
-                Column("PROMPT"): lambda approval: approval.prompt,
-                Column("CONTENT"): lambda approval: one_line_json(approval.content),
-            },
-        )
-    else:
-        say("No run waits for an approval.")
+    print_list(
+        list(client.approvals.iterate(pending=True)),
+        {
+            Column("APPROVAL", keep_words=True): lambda approval: approval.id,
+            Column("RUN", keep_words=True): lambda approval: approval.workflow_run_id,
+            Column("STEP", keep_words=True): lambda approval: approval.step_name,
+            Column("ASKED", keep_words=True): lambda approval: format_instant(approval.created_at),
+            Column("PROMPT"): lambda approval: approval.prompt,
+            Column("CONTENT"): lambda approval: one_line_json(approval.content),
+        },
+        as_json=as_json,
+        to_data=lambda approval: approval.raw,
+        if_empty="No run waits for an approval.",
+    )
 
 
 def _print_status(run: Run) -> None:

@@ -9,14 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
+from statewright.api.resource import LARGEST_PAGE
 from statewright.cli.console.options import JsonOption, LimitOption
 from statewright.cli.console.printing import say, warn
-from statewright.cli.console.table import Column, format_instant, print_fields, print_records, print_table
+from statewright.cli.console.table import Column, format_instant, print_fields, print_list, print_records, print_table
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
 from statewright.cli.runs.start import read_metadata
 from statewright.cli.runs.text import event_cells, format_optional_instant, format_run_error, format_wait, list_waits
-from statewright.client import Client, Event, Run, RunWithSteps, Step, Wait
+from statewright.client import Client, Event, RunWithSteps, Step, Wait
 
 
 def show(
@@ -35,7 +36,18 @@ def show(
         say(to_json({**record.raw, **details}))
         return
     _print_run(record, waits)
-    _print_steps(record.step_runs)
+    if record.step_runs:
+        say()
+        print_records(
+            record.step_runs,
+            {
+                Column("STEP"): lambda step: step.step_name,
+                Column("TYPE", keep_words=True): lambda step: step.step_type,
+                Column("STATUS", keep_words=True): lambda step: step.status,
+                Column("ATTEMPT", keep_words=True, right=True): lambda step: step.attempt,
+                Column("SECONDS", keep_words=True, right=True): _seconds,
+            },
+        )
     if waits:
         say()
         print_table([Column("WAITS")], [(format_wait(wait),) for wait in waits])
@@ -48,7 +60,7 @@ def show(
 def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
     last: list[Event] = []
     after = 0
-    while page := client.runs.events(run_id, after=after, page_size=100).items:
+    while page := client.runs.events(run_id, after=after, page_size=LARGEST_PAGE).items:
         last = [*last, *page][-limit or len(last) + len(page) :]
         after = page[-1].seq
     return last
@@ -78,22 +90,6 @@ def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
 
 def _json(value: Any) -> str:
     return json_format.dumps(value, ensure_ascii=False)
-
-
-def _print_steps(steps: Sequence[Step]) -> None:
-    if not steps:
-        return
-    say()
-    print_records(
-        steps,
-        {
-            Column("STEP"): lambda step: step.step_name,
-            Column("TYPE", keep_words=True): lambda step: step.step_type,
-            Column("STATUS", keep_words=True): lambda step: step.status,
-            Column("ATTEMPT", keep_words=True, right=True): lambda step: step.attempt,
-            Column("SECONDS", keep_words=True, right=True): _seconds,
-        },
-    )
 
 
 def _seconds(step: Step) -> str:
@@ -159,21 +155,12 @@ def ls(
         "metadata": read_metadata(metadata or ()),
     }
     with open_client(url) as client:
-        if limit <= 100:
-            listed_runs = list(client.runs.list(page_size=limit, **filters).items)
+        if limit <= LARGEST_PAGE:
+            listed_runs = client.runs.list(page_size=limit, **filters).items
         else:
             listed_runs = list(islice(client.runs.iterate(**filters), limit))
-    if json:
-        say(to_json([run.raw for run in listed_runs]))
-    elif listed_runs:
-        _print_runs(listed_runs)
-    else:
-        say("There are no such runs." if any(filters.values()) else "There are no runs.")
-
-
-def _print_runs(runs: Sequence[Run]) -> None:
-    print_records(
-        runs,
+    print_list(
+        listed_runs,
         {
             Column("RUN", keep_words=True): lambda run: run.id,
             Column("GRAPH"): lambda run: run.graph,
@@ -182,4 +169,7 @@ def _print_runs(runs: Sequence[Run]) -> None:
             Column("CREATED", keep_words=True): lambda run: format_instant(run.created_at),
             Column("TAGS"): lambda run: ", ".join(run.tags),
         },
+        as_json=json,
+        to_data=lambda run: run.raw,
+        if_empty="There are no such runs." if any(filters.values()) else "There are no runs.",
     )

@@ -12,7 +12,8 @@ import typer
 from statewright.cli.console.failure import CANCELLED, FAILED, UsageError, exit_with
 from statewright.cli.console.options import JsonOption
 from statewright.cli.console.printing import say, warn
-from statewright.cli.console.values import print_state, to_json
+from statewright.cli.console.table import print_state
+from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
 from statewright.cli.runs.text import EXIT_CODES, format_event, format_run_error, format_wait, list_waits, next_commands
 from statewright.cli.workflow.inputs import read_input

@@ -10,8 +10,8 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from statewright.cli.console.printing import console, say
-from statewright.cli.console.table import Column, print_table
+from statewright.cli.console.printing import say
+from statewright.cli.console.table import Column, PrintableConsole, print_table
 from statewright.cli.serve.server import Auth
 from statewright.client import DEFAULT_URL
 from statewright.service import Catalog, Served
@@ -21,7 +21,7 @@ _KINDS: Final = {"graph": "Python", "states": "states in YAML", "steps": "steps 
 
 def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
     """Print the startup message, coloured on a terminal."""
-    terminal = console(highlight=False, soft_wrap=True)
+    terminal = PrintableConsole(highlight=False, soft_wrap=True)
     terminal.print(Text("Statewright listens at ").append(url, style="bold cyan"))
     if catalog.served:
         terminal.print("It serves:")
@@ -79,8 +79,4 @@ def example_input(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return an example input: the required fields, or the first optional one."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
     names = [field for field in schema.get("required") or list(properties)[:1] if field in properties]
-    return {name: _example(properties[name]) for name in names}
-
-
-def _example(schema: Mapping[str, Any]) -> Any:
-    return _EXAMPLES.get(schema.get("type"))
+    return {name: _EXAMPLES.get(properties[name].get("type")) for name in names}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -10,9 +11,8 @@ from typing import Any, Final, cast
 
 from statewright.cli.console.failure import UsageError, message_of
 from statewright.cli.console.printing import warn
-from statewright.cli.workflow.load import import_from_folder, load_served, served_names
+from statewright.cli.workflow.load import import_from_folder, is_steps_file, load_served, served_names
 from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel
-from statewright.cli.workflow.states import is_steps_file
 from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
 from statewright.models import ChatModel
 from statewright.project import Project, ServedGraph, load_project
@@ -63,11 +63,6 @@ def build_catalog(project: Project, models: Models = NO_MODELS) -> Catalog:
     return _CatalogBuilder(project, models).build()
 
 
-def connect_default_model(models: Models, project: Project) -> ChatModel | None:
-    """Connect the default model of the command line; None if there is none. Raises UsageError."""
-    return PinnedModel(models.connect(models.default, project)) if models.default is not None else None
-
-
 class _CatalogBuilder:
     """Fills a catalog and collects problems."""
 
@@ -76,7 +71,7 @@ class _CatalogBuilder:
         self._models = models
         self._problems: list[Problem] = []
         self._modules: dict[str, ModuleType] = {}
-        default = connect_default_model(models, project)
+        default = PinnedModel(models.connect(models.default, project)) if models.default is not None else None
         names = ModelNames(project.models, project.defaults.provider)
         self._catalog = Catalog(
             handlers=registered.allowing(*project.handler_modules),
@@ -89,26 +84,27 @@ class _CatalogBuilder:
     def build(self) -> Catalog:
         project = self._project
         for name in project.handler_modules:
-            self._collect_problems(("handlers", "modules"), lambda name=name: self._module(name))
+            with self._collect_problems("handlers", "modules"):
+                self._module(name)
         # Graphs in modules come first, because a module may register handlers that files refer to.
         for entry in sorted(project.graphs.values(), key=lambda workflow: workflow.file is not None):
-            self._collect_problems(("graphs", entry.name), lambda entry=entry: self._serve(entry))
+            with self._collect_problems("graphs", entry.name, at=entry.at):
+                self._serve(entry)
         for workflow in project.workflows.values():
-            entry = ServedGraph(name=workflow.name, file=workflow.file, description=workflow.description)
-            self._collect_problems(("workflows", workflow.name), lambda entry=entry: self._serve(entry))
+            with self._collect_problems("workflows", workflow.name):
+                self._serve(ServedGraph(name=workflow.name, file=workflow.file, description=workflow.description))
         self._problems += self._unknown_graphs()
         if self._problems:
             raise WorkflowError(self._problems, source=str(project.file or project.folder))
         return self._catalog
 
-    def _collect_problems(self, keys: tuple[str, str], work: Callable[[], object]) -> None:
-        """Call `work`, and record its errors as problems of a key in the project file."""
-        entry = self._project.graphs.get(keys[1])
-        line, column = entry.at if entry is not None and keys[0] == "graphs" else (0, 0)
+    @contextmanager
+    def _collect_problems(self, *keys: str, at: tuple[int, int] = (0, 0)) -> Generator[None]:
+        """Record errors as problems of a key in the project file, at a line and column if they are known."""
         try:
-            work()
+            yield
         except (StatewrightError, UsageError, OSError, UnicodeDecodeError) as error:
-            self._problems += [Problem(format_path(keys), line, column, message) for message in _sentences(error)]
+            self._problems += [Problem(format_path(keys), *at, message) for message in _sentences(error)]
 
     def _serve(self, entry: ServedGraph) -> None:
         if entry.file is not None:

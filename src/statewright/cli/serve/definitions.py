@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from statewright.cli.console.failure import UsageError
+from statewright.cli.console.failure import reporting_os_errors
 from statewright.cli.console.options import JsonOption, LimitOption
 from statewright.cli.console.printing import count_of, say
-from statewright.cli.console.table import Column, format_instant, print_records
+from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import UrlOption, open_client
 from statewright.workflow.steps import read_definition
@@ -34,29 +34,23 @@ def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> 
     say(to_json(stored.raw) if json else f"{stored.id}  {stored.name} {stored.version}")
 
 
-def ls(
-    limit: LimitOption = 20,
-    json: JsonOption = False,
-    url: UrlOption = None,
-) -> None:
+def ls(limit: LimitOption = 20, json: JsonOption = False, url: UrlOption = None) -> None:
     """List the stored versions, newest first."""
     with open_client(url) as client:
         stored = list(islice(client.definitions.iterate(), limit))
-    if json:
-        say(to_json([version.raw for version in stored]))
-    elif stored:
-        print_records(
-            stored,
-            {
-                Column("DEFINITION", keep_words=True): lambda version: version.id,
-                Column("NAME", keep_words=True): lambda version: version.name,
-                Column("VERSION", keep_words=True): lambda version: version.version,
-                Column("STORED", keep_words=True): lambda version: format_instant(version.created_at),
-                Column("DESCRIPTION"): lambda version: version.description,
-            },
-        )
-    else:
-        say("No definitions are stored. Add one with: statewright definitions add FILE.json")
+    print_list(
+        stored,
+        {
+            Column("DEFINITION", keep_words=True): lambda version: version.id,
+            Column("NAME", keep_words=True): lambda version: version.name,
+            Column("VERSION", keep_words=True): lambda version: version.version,
+            Column("STORED", keep_words=True): lambda version: format_instant(version.created_at),
+            Column("DESCRIPTION"): lambda version: version.description,
+        },
+        as_json=json,
+        to_data=lambda version: version.raw,
+        if_empty="No definitions are stored. Add one with: statewright definitions add FILE.json",
+    )
 
 
 def show(
@@ -75,9 +69,7 @@ def load_definition(file: Path) -> dict[str, Any]:
 
     Raises WorkflowError with every problem, and UsageError for a file that cannot be read.
     """
-    try:
+    with reporting_os_errors(f"The file {str(file)!r} cannot be read"):
         text = file.read_bytes()
-    except OSError as error:
-        raise UsageError(f"The file {str(file)!r} cannot be read: {error.strerror}.") from error
     read_definition(text, source=str(file))
     return json_format.loads(text)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from statewright.cli.console.options import JsonOption, KeyOption, ServerDatabaseOption
+from statewright.cli.console.options import JsonOption, ServerDatabaseOptions
 from statewright.cli.console.printing import say
-from statewright.cli.console.table import Column, format_instant, print_records
+from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.console.values import to_json
 from statewright.cli.serve.workspaces import find_workspace, run_on_ledger
 from statewright.clock import SystemClock
@@ -34,8 +34,8 @@ def create(
     days: Annotated[int | None, typer.Option("--days", metavar="N", min=1, help="Expire after N days.")] = None,
     rate: Annotated[int | None, typer.Option("--rate", metavar="N", min=1, help="Allow N requests per minute.")] = None,
     json: JsonOption = False,
-    database: ServerDatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    database: ServerDatabaseOptions,
 ) -> None:
     """Create an API key. It is shown once; only its hash is stored."""
 
@@ -47,7 +47,7 @@ def create(
             ledger, owner.id, name, scope or ["admin"], now=now, requests_per_minute=rate, expires_at=expires_at
         )
 
-    record, key = run_on_ledger(work, database, key_file, create=True)
+    record, key = run_on_ledger(work, database, create=True)
     if json:
         say(to_json({**key_record(record), "key": key}))
         return
@@ -62,38 +62,35 @@ def create(
 def ls(
     workspace: WorkspaceOption = "default",
     json: JsonOption = False,
-    database: ServerDatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    database: ServerDatabaseOptions,
 ) -> None:
     """List the API keys of a workspace, newest first. The keys themselves are not stored."""
 
     async def work(ledger: Ledger) -> list[ApiKey]:
         return await list_keys(ledger, (await find_workspace(ledger, workspace)).id)
 
-    records = run_on_ledger(work, database, key_file)
-    if json:
-        say(to_json([key_record(key) for key in records]))
-    elif records:
-        print_records(
-            records,
-            {
-                Column("KEY", keep_words=True): lambda key: key.id,
-                Column("NAME", keep_words=True): lambda key: key.name,
-                Column("PREFIX"): lambda key: f"{key.prefix}...",
-                Column("STATUS", keep_words=True): key_status,
-                Column("SCOPES", keep_words=True): lambda key: ", ".join(key.scopes),
-                Column("CREATED", keep_words=True): lambda key: format_instant(key.created_at),
-            },
-        )
-    else:
-        say(f"Workspace {workspace!r} has no keys. Create one with: statewright keys create NAME")
+    print_list(
+        run_on_ledger(work, database),
+        {
+            Column("KEY", keep_words=True): lambda key: key.id,
+            Column("NAME", keep_words=True): lambda key: key.name,
+            Column("PREFIX"): lambda key: f"{key.prefix}...",
+            Column("STATUS", keep_words=True): key_status,
+            Column("SCOPES", keep_words=True): lambda key: ", ".join(key.scopes),
+            Column("CREATED", keep_words=True): lambda key: format_instant(key.created_at),
+        },
+        as_json=json,
+        to_data=key_record,
+        if_empty=f"Workspace {workspace!r} has no keys. Create one with: statewright keys create NAME",
+    )
 
 
 def revoke(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The id of the key, as `keys ls` lists it.")],
     workspace: WorkspaceOption = "default",
-    database: ServerDatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    database: ServerDatabaseOptions,
 ) -> None:
     """Revoke an API key. Servers reject it within seconds."""
 
@@ -101,7 +98,7 @@ def revoke(
         owner = await find_workspace(ledger, workspace)
         return await revoke_key(ledger, owner.id, key, SystemClock().now())
 
-    say(f"Revoked {run_on_ledger(work, database, key_file).id}.")
+    say(f"Revoked {run_on_ledger(work, database).id}.")
 
 
 def key_status(key: ApiKey, now: datetime | None = None) -> str:

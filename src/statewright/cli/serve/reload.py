@@ -52,7 +52,7 @@ class Reloader:
             if changed:
                 say(f"{', '.join(changed)} changed: reloading.", file=sys.stderr, flush=True)
                 self._replace()
-            elif not self._is_running():
+            elif self._server is not None and self._server.process.poll() is not None:
                 say("The server has ended. It starts again after the next change.", file=sys.stderr, flush=True)
                 self._server = None
         return self._server.stop(self._patience) if self._server is not None else 0
@@ -61,9 +61,6 @@ class Reloader:
         self._stop.set()
         if self._next is not None:
             self._next.process.terminate()
-
-    def _is_running(self) -> bool:
-        return self._server is None or self._server.process.poll() is None
 
     def _replace(self) -> bool:
         """Start a new server in place of the current one. False if the code cannot be loaded."""

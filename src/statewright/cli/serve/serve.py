@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
 
 from statewright.cli.console.failure import FAILED, UsageError
-from statewright.cli.console.options import BaseUrlOption, KeyOption, ServerDatabaseOption
+from statewright.cli.console.options import BaseUrlOption, ServerDatabaseOptions
 from statewright.cli.serve.announce import announce, announce_reload
 from statewright.cli.serve.catalog import build_catalog, select_project
 from statewright.cli.serve.reload import Reloader
@@ -44,34 +44,48 @@ TargetArgument = Annotated[
     str | None,
     typer.Argument(metavar="FILE", help="FILE.py[:GRAPH], FILE.yaml or FILE.json. Default: the project's graphs."),
 ]
-HostOption = Annotated[
-    str | None,
-    typer.Option(
-        "--host", metavar="ADDRESS", help="The address to listen on. Default: that of the project, or 127.0.0.1."
-    ),
-]
-PortOption = Annotated[
-    int | None,
-    typer.Option(
-        "--port",
-        "-p",
-        metavar="N",
-        min=0,
-        max=65535,
-        help="The port; 0 takes a free one. Default: that of the project, or 8123.",
-    ),
-]
-SingleModelOption = Annotated[
-    str | None, typer.Option("--model", "-m", metavar="MODEL", help="The model to use in place of those in the files.")
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(ServerDatabaseOptions):
+    """The options that `serve` and `dev` share."""
+
+    host: Annotated[
+        str | None,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="The address to listen on. Default: that of the project, or 127.0.0.1."
+        ),
+    ] = None
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            "-p",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="The port; 0 takes a free one. Default: that of the project, or 8123.",
+        ),
+    ] = None
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", metavar="MODEL", help="The model to use in place of those in the files."),
+    ] = None
+    base_url: BaseUrlOption = None
+
+    def location(self, project: Project) -> ServerLocation:
+        """Return the address to listen on and the database."""
+        return resolve_location(project, self, self.host, self.port)
+
+    def read_model(self) -> Models:
+        """Return the model of the command line. Raises UsageError."""
+        return read_models([self.model] if self.model is not None else None, self.base_url)
 
 
 def serve(
     target: TargetArgument = None,
-    host: HostOption = None,
-    port: PortOption = None,
-    database: ServerDatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    options: ServerOptions,
     auth: Annotated[
         Literal["keys", "none"],
         typer.Option("--auth", help="Whether callers need an API key; `none` is only allowed on a loopback address."),
@@ -87,14 +101,12 @@ def serve(
     log_format: Annotated[
         Literal["json", "console"], typer.Option("--log-format", help="The format of the log: JSON lines, or text.")
     ] = "json",
-    model: SingleModelOption = None,
-    base_url: BaseUrlOption = None,
 ) -> None:
     """Serve the graphs of a project or of one file in production, until SIGTERM. Needs the extra `server`."""
     require_libraries()
-    models = _read_model(model, base_url)
+    models = options.read_model()
     project = select_project(target)
-    location = resolve_location(project, host, port, database, key_file)
+    location = options.location(project)
     if auth == "none" and not location.is_loopback:
         raise UsageError(
             f"With --auth none, anyone who can reach {location.host} could use the server. "
@@ -122,20 +134,18 @@ def serve(
 
 def dev(
     target: TargetArgument = None,
-    host: HostOption = None,
-    port: PortOption = None,
-    database: ServerDatabaseOption = None,
-    key_file: KeyOption = None,
-    model: SingleModelOption = None,
-    base_url: BaseUrlOption = None,
+    *,
+    options: ServerOptions,
     reload: Annotated[bool, typer.Option("--reload/--no-reload", help="Reload the code when it changes.")] = True,
     child: Annotated[str | None, typer.Option("--child", hidden=True)] = None,
 ) -> None:
     """Serve the graphs of a project or of one file during development. Needs the extra `server`."""
     require_libraries()
-    models = _read_model(model, base_url)
+    models = options.read_model()
     if child is None and reload:
-        location = resolve_location(_find_project(target), host, port, database, None)
+        # The child imports the modules of the project; this process only needs its settings.
+        project = select_project(None) if target is None else load_project(Path(target.partition(":")[0]))
+        location = options.location(project)
         with open_listening_socket(location.host, location.port) as listening:
             raise SystemExit(Reloader(listening, sys.argv[1:], target, RELOAD_DRAIN_TIMEOUT).run())
     if child is not None:
@@ -143,7 +153,7 @@ def dev(
         # twice in one second.
         sys.dont_write_bytecode = True
     project = select_project(target)
-    _serve_for_development(project, resolve_location(project, host, port, database, key_file), models, child)
+    _serve_for_development(project, options.location(project), models, child)
 
 
 def _serve_for_development(project: Project, location: ServerLocation, models: Models, child: str | None) -> None:
@@ -164,15 +174,6 @@ def _serve_for_development(project: Project, location: ServerLocation, models: M
         started = run_server(project, catalog, location, settings, limits, listening)
     if not started:
         raise SystemExit(FAILED)
-
-
-def _find_project(target: str | None) -> Project:
-    """Return the project of a target without importing its modules."""
-    return select_project(None) if target is None else load_project(Path(target.partition(":")[0]))
-
-
-def _read_model(model: str | None, base_url: str | None) -> Models:
-    return read_models([model] if model is not None else None, base_url)
 
 
 # -- access

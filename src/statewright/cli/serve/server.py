@@ -8,18 +8,18 @@ import os
 import socket
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import MEMORY, VARIABLE
+from statewright.cli.console.options import MEMORY, VARIABLE, DatabaseOptions
 from statewright.cli.db.database import locate_database, open_or_create_saver
 from statewright.clock import SystemClock
 from statewright.futures import resolve
 from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_environment
-from statewright.project import Project
+from statewright.project import Project, Serving
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
 from statewright.server import ServerSettings, create_app
 from statewright.server.settings import is_loopback
@@ -50,15 +50,15 @@ class ServerLocation:
 
 
 def resolve_location(
-    project: Project, host: str | None, port: int | None, database: str | None, key_file: Path | None
+    project: Project, options: DatabaseOptions, host: str | None = None, port: int | None = None
 ) -> ServerLocation:
     """Return the address and database from the command line, else the environment, else the project."""
     serving = project.serving
     return ServerLocation(
         host=host or serving.host or HOST,
         port=next((number for number in (port, serving.port) if number is not None), PORT),
-        database=resolve_database(project, database),
-        key_file=key_file,
+        database=resolve_database(project, options.database),
+        key_file=options.key_file,
     )
 
 
@@ -66,7 +66,7 @@ def resolve_database(project: Project, database: str | None) -> Path:
     """Return the path of the database of a service. Raises UsageError for a database in memory."""
     if not database and not os.environ.get(VARIABLE) and project.serving.database is not None:
         return project.serving.database
-    path = locate_database(database).path
+    path = locate_database(database)
     if path is None:
         raise UsageError(
             f"{MEMORY} saves nothing, and durable runs must be saved. Name a database with --database PATH."
@@ -83,7 +83,7 @@ def open_storage(location: ServerLocation) -> Generator[tuple[SqliteSaver, Sqlit
 
 def build_service_settings(project: Project) -> ServiceSettings:
     """Return the settings of the service from the project."""
-    return ServiceSettings(**_without_none({name: getattr(project.serving, name) for name in _SERVICE_FIELDS}))
+    return ServiceSettings(**_settings_of(project.serving, ServiceSettings))
 
 
 def build_spending_limits(project: Project) -> dict[str, SpendingLimits]:
@@ -96,34 +96,14 @@ def build_server_settings(
     project: Project, location: ServerLocation, auth: Auth, admin_token: str | None = None, drain: float = 20.0
 ) -> ServerSettings:
     """Return the settings of the HTTP server. Raises InvalidConfig."""
-    serving = project.serving
-    return ServerSettings(
-        host=location.host,
-        port=location.port,
-        auth=auth,
-        admin_token=admin_token,
-        cors_origins=serving.cors_origins,
-        allowed_hosts=serving.allowed_hosts,
-        drain_timeout=drain,
-        **_without_none({name: getattr(serving, name) for name in _SERVER_FIELDS}),
-    )
+    settings = _settings_of(project.serving, ServerSettings)
+    settings |= {"host": location.host, "port": location.port, "drain_timeout": drain}
+    return ServerSettings(**settings, auth=auth, admin_token=admin_token)
 
 
-_SERVER_FIELDS: Final = (
-    "max_body",
-    "metrics",
-    "metrics_host",
-    "metrics_port",
-    "keep_alive",
-    "read_timeout",
-    "write_timeout",
-    "max_connections",
-    "max_streams",
-)
-_SERVICE_FIELDS: Final = ("capacity", "durability", "drain")
-
-
-def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+def _settings_of(serving: Serving, kind: type[ServerSettings | ServiceSettings]) -> dict[str, Any]:
+    """Return the settings of a project that are fields of a class, by name; without those that are not set."""
+    values = {field.name: getattr(serving, field.name, None) for field in fields(kind)}
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -12,10 +12,9 @@ import typer
 
 from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import JsonOption, KeyOption, ServerDatabaseOption
+from statewright.cli.console.options import DatabaseOptions, JsonOption, ServerDatabaseOptions
 from statewright.cli.console.printing import say
-from statewright.cli.console.table import Column, format_instant, print_records
-from statewright.cli.console.values import to_json
+from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.db.database import check_is_database
 from statewright.cli.serve.server import build_spending_limits, open_storage, resolve_location
 from statewright.clock import SystemClock
@@ -45,8 +44,8 @@ def create(
         int | None,
         typer.Option("--retention-days", metavar="N", min=1, help="Delete runs N days after they end."),
     ] = None,
-    database: ServerDatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    database: ServerDatabaseOptions,
 ) -> None:
     """Create a workspace."""
     new = NewWorkspace(
@@ -57,24 +56,17 @@ def create(
         retention_days=retention_days,
     )
 
-    async def work(ledger: Ledger) -> Workspace:
-        return await create_workspace(ledger, new, SystemClock().now())
-
-    workspace = run_on_ledger(work, database, key_file, create=True)
+    workspace = run_on_ledger(lambda ledger: create_workspace(ledger, new, SystemClock().now()), database, create=True)
     say(
         f"Created workspace {workspace.slug}. "
         f"Create a key for it with: statewright keys create NAME --workspace {workspace.slug}"
     )
 
 
-def ls(json: JsonOption = False, database: ServerDatabaseOption = None, key_file: KeyOption = None) -> None:
+def ls(json: JsonOption = False, *, database: ServerDatabaseOptions) -> None:
     """List the workspaces, with their limits."""
-    records = run_on_ledger(list_workspaces, database, key_file)
-    if json:
-        say(to_json([asdict(workspace) for workspace in records]))
-        return
-    print_records(
-        records,
+    print_list(
+        run_on_ledger(list_workspaces, database),
         {
             Column("SLUG", keep_words=True): lambda workspace: workspace.slug,
             Column("NAME"): lambda workspace: workspace.name,
@@ -83,17 +75,15 @@ def ls(json: JsonOption = False, database: ServerDatabaseOption = None, key_file
             Column("DAYS KEPT", right=True): lambda workspace: workspace.retention_days or "",
             Column("CREATED", keep_words=True): lambda workspace: format_instant(workspace.created_at),
         },
+        as_json=json,
+        to_data=asdict,
     )
 
 
-def spending(json: JsonOption = False, database: ServerDatabaseOption = None, key_file: KeyOption = None) -> None:
+def spending(json: JsonOption = False, *, database: ServerDatabaseOptions) -> None:
     """Show today's spending of the workspaces, with the limits of the project."""
-    reports = run_on_ledger(_spending, database, key_file)
-    if json:
-        say(to_json(reports))
-        return
-    print_records(
-        reports,
+    print_list(
+        run_on_ledger(_spending, database),
         {
             Column("SLUG", keep_words=True): lambda report: report["slug"],
             Column("DAY", keep_words=True): lambda report: report["day"],
@@ -102,6 +92,7 @@ def spending(json: JsonOption = False, database: ServerDatabaseOption = None, ke
             Column("COST", right=True): lambda report: f"${report['cost']:.4f}",
             Column("LIMITS"): _limits_line,
         },
+        as_json=json,
     )
 
 
@@ -130,9 +121,7 @@ def _limits_line(report: Mapping[str, Any]) -> str:
 T = TypeVar("T")
 
 
-def run_on_ledger(
-    work: Callable[[Ledger], Awaitable[T]], database: str | None, key_file: Path | None, *, create: bool = False
-) -> T:
+def run_on_ledger(work: Callable[[Ledger], Awaitable[T]], database: DatabaseOptions, *, create: bool = False) -> T:
     """Call `work` with the ledger and return its result. The default database is that of the project's server.
 
     Raises UsageError if the database does not exist, unless `create` is true.
@@ -142,7 +131,7 @@ def run_on_ledger(
         await ensure_default_workspace(ledger, SystemClock().now())
         return await work(ledger)
 
-    location = resolve_location(load_project(Path.cwd()), None, None, database, key_file)
+    location = resolve_location(load_project(Path.cwd()), database)
     if not create:
         check_is_database(location.database)
     with open_storage(location) as (_, ledger, _store):

@@ -1,25 +1,27 @@
-"""`statewright threads show`, `ls` and `history`: inspect saved threads."""
+"""`statewright threads show`, `ls`, `history` and `diff`: inspect saved threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import difflib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from statewright.checkpoint import Checkpointer, Lease, SavedCheckpoint, short_owner
-from statewright.cli.console.options import (
-    BranchOption,
-    DatabaseOption,
-    GraphOption,
-    JsonOption,
-    KeyOption,
-    ThreadArgument,
-    WorkspaceOption,
-)
+from statewright.cli.console.options import BranchOption, GraphOption, JsonOption, ThreadArgument, WorkspaceOptions
 from statewright.cli.console.printing import say
-from statewright.cli.console.table import Column, format_instant, print_fields, print_records
-from statewright.cli.console.values import print_state, to_json
+from statewright.cli.console.table import (
+    Column,
+    PrintableConsole,
+    format_instant,
+    print_fields,
+    print_list,
+    print_records,
+    print_state,
+)
+from statewright.cli.console.values import jsonable, to_json
 from statewright.cli.db.database import check_thread, find_checkpoint, open_workspace_saver, with_stand_ins
 from statewright.cli.threads.describe import (
     checkpoint_record,
@@ -34,7 +36,7 @@ from statewright.cli.workflow.follow import format_question
 from statewright.errors import DamagedDatabase
 from statewright.futures import resolve
 from statewright.graph import START
-from statewright.ids import DEFAULT_WORKSPACE
+from statewright.runtime import diff as diff_of
 from statewright.storage.sqlite import SqliteSaver
 
 CheckpointOption = Annotated[
@@ -52,45 +54,27 @@ def show(
     step: StepOption = None,
     graph: GraphOption = None,
     json: JsonOption = False,
-    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
-    database: DatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    database: WorkspaceOptions,
 ) -> None:
     """Show a thread: its values, next nodes, open questions, branches, and the run that holds it."""
-    with open_workspace_saver(workspace, database, key_file, graph) as saver:
+    with open_workspace_saver(database, graph) as saver:
         saved = find_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
         branches, lease = resolve(saver.branches(thread)), resolve(saver.lease(thread))
     status = thread_status(saved, lease) if checkpoint is None and step is None else None
     if json:
-        say(to_json(thread_record(saved, status, branches, lease)))
-    else:
-        _print(saved, status, branches, lease)
-
-
-def thread_record(
-    saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None
-) -> dict[str, Any]:
-    """Return a thread at a checkpoint as data."""
-    return {
-        "thread": saved.line.thread_id,
-        "status": status,
-        **checkpoint_record(saved),
-        "branches": branches,
-        "lease": lease_record(lease),
-        "values": saved.checkpoint.values,
-    }
-
-
-def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], lease: Lease | None) -> None:
+        record = {"thread": thread, "status": status, **checkpoint_record(saved)}
+        say(to_json({**record, "branches": branches, "lease": lease_record(lease), "values": saved.checkpoint.values}))
+        return
     fields = [
-        ("thread", saved.line.thread_id),
+        ("thread", thread),
         *([("status", status)] if status is not None else []),  # only a head has one
         ("checkpoint", saved.id),
         ("step", f"{saved.checkpoint.step} ({saved.source}), {format_instant(saved.created_at)}"),
         ("branch", saved.line.branch),
         ("branches", ", ".join(branches)),
         ("next", ", ".join(due_nodes(saved)) or "nothing"),
-        ("held by", _holder(lease)),
+        ("held by", _format_holder(lease)),
         *(("waits for", format_question(question)) for question in saved.pending.open),
         *(("error", error) for error in saved.pending.errors.values()),
     ]
@@ -99,12 +83,11 @@ def _print(saved: SavedCheckpoint, status: str | None, branches: Sequence[str], 
     print_state(saved.checkpoint.values, as_json=False)
 
 
-def _holder(lease: Lease | None) -> str:
+def _format_holder(lease: Lease | None) -> str:
     if lease is None:
         return "no run"
-    return (
-        f"run {short_owner(lease.owner)}, {'until' if is_held(lease) else 'expired at'} {format_instant(lease.until)}"
-    )
+    until = "until" if is_held(lease) else "expired at"
+    return f"run {short_owner(lease.owner)}, {until} {format_instant(lease.until)}"
 
 
 # -- ls
@@ -114,27 +97,29 @@ def ls(
     prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only threads whose ids begin with P.")] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="List at most N threads.")] = 50,
     json: JsonOption = False,
-    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
-    database: DatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    database: WorkspaceOptions,
 ) -> None:
     """List threads with their status and next nodes, most recently changed first."""
-    with open_workspace_saver(workspace, database, key_file) as saver:
-        records = thread_records(saver, prefix, limit)
-    if json:
-        say(to_json(records))
-    elif records:
-        _print_threads(records)
-    else:
-        say(f"There are no threads whose ids begin with {prefix!r}." if prefix else "There are no threads.")
-
-
-def thread_records(saver: SqliteSaver, prefix: str, limit: int) -> list[dict[str, Any]]:
-    """Return the list of threads as data."""
-    return [
-        {"thread": entry.thread_id, **_thread_summary(saver, entry.thread_id), "changed_at": entry.changed_at}
-        for entry in resolve(saver.threads(prefix=prefix, limit=limit))
-    ]
+    with open_workspace_saver(database) as saver:
+        records: list[dict[str, Any]] = [
+            {"thread": entry.thread_id, **_thread_summary(saver, entry.thread_id), "changed_at": entry.changed_at}
+            for entry in resolve(saver.threads(prefix=prefix, limit=limit))
+        ]
+    print_list(
+        records,
+        {
+            Column("THREAD", keep_words=True): lambda record: record["thread"],
+            Column("STATUS", keep_words=True): lambda record: record["status"],
+            Column("STEP", keep_words=True, right=True): lambda record: (
+                "" if record["step"] is None else record["step"]
+            ),
+            Column("NEXT"): lambda record: ", ".join(record["next"]),
+            Column("CHANGED", keep_words=True): lambda record: format_instant(record["changed_at"]),
+        },
+        as_json=json,
+        if_empty=f"There are no threads whose ids begin with {prefix!r}." if prefix else "There are no threads.",
+    )
 
 
 def _thread_summary(saver: SqliteSaver, thread: str) -> dict[str, Any]:
@@ -147,21 +132,6 @@ def _thread_summary(saver: SqliteSaver, thread: str) -> dict[str, Any]:
         return {"status": "", "step": None, "next": []}
     status = thread_status(head, resolve(saver.lease(thread)))
     return {"status": status, "step": head.checkpoint.step, "next": due_nodes(head)}
-
-
-def _print_threads(records: Sequence[dict[str, Any]]) -> None:
-    print_records(
-        records,
-        {
-            Column("THREAD", keep_words=True): lambda record: record["thread"],
-            Column("STATUS", keep_words=True): lambda record: record["status"],
-            Column("STEP", keep_words=True, right=True): lambda record: (
-                "" if record["step"] is None else record["step"]
-            ),
-            Column("NEXT"): lambda record: ", ".join(record["next"]),
-            Column("CHANGED", keep_words=True): lambda record: format_instant(record["changed_at"]),
-        },
-    )
 
 
 # -- history
@@ -178,15 +148,14 @@ def history(
     ] = None,
     graph: GraphOption = None,
     json: JsonOption = False,
-    workspace: WorkspaceOption = DEFAULT_WORKSPACE,
-    database: DatabaseOption = None,
-    key_file: KeyOption = None,
+    *,
+    database: WorkspaceOptions,
 ) -> None:
     """List the checkpoints of a thread, newest first, with the nodes that ran and the next ones.
 
     With --json, each checkpoint includes the values of the state.
     """
-    with open_workspace_saver(workspace, database, key_file, graph) as saver:
+    with open_workspace_saver(database, graph) as saver:
         if json:
             checkpoints = read_history(saver, thread, branch, limit)
         else:  # the values are not printed, so their types do not matter
@@ -234,3 +203,80 @@ def _origin(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
     names: list[str] = [node for node in dict.fromkeys(saved.metadata.get("nodes", ())) if node != START]
     nodes = ", ".join(labels.get(node, node) for node in names)
     return f"{nodes} (update)" if saved.source == "update" else nodes
+
+
+# -- diff
+
+
+def diff(
+    thread: ThreadArgument,
+    a: Annotated[str, typer.Argument(metavar="A", help="A checkpoint: its id, or a step of the branch.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The checkpoint to compare with.")],
+    branch: BranchOption = "main",
+    graph: GraphOption = None,
+    json: JsonOption = False,
+    *,
+    database: WorkspaceOptions,
+) -> None:
+    """Show the differences between the values of two checkpoints."""
+    with open_workspace_saver(database, graph) as saver:
+        before, after = (named_checkpoint(saver, thread, branch, name) for name in (a, b))
+    if json:
+        say(to_json(diff_record(before, after)))
+    else:
+        _print_diff(before, after)
+
+
+def named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: str) -> SavedCheckpoint:
+    """Return a checkpoint by its step if the name is a short number, else by its id."""
+    is_step = name.isdecimal() and len(name) < 10
+    selector: Any = {"step": int(name)} if is_step else {"checkpoint": name}
+    return find_checkpoint(saver, thread, branch, **selector)
+
+
+def diff_record(before: SavedCheckpoint, after: SavedCheckpoint) -> dict[str, Any]:
+    """Return the differences as data. A side in which a field is absent is left out."""
+    names = ("checkpoint", "branch", "step", "next")
+    sides = [{name: checkpoint_record(saved)[name] for name in names} for saved in (before, after)]
+    values: dict[str, dict[str, Any]] = {}
+    for key, was, now in iter_changes(before, after):
+        values[key] = {**({"before": was[0]} if was else {}), **({"after": now[0]} if now else {})}
+    return {"thread": before.line.thread_id, "before": sides[0], "after": sides[1], "values": values}
+
+
+def iter_changes(before: SavedCheckpoint, after: SavedCheckpoint) -> Iterator[tuple[str, list[Any], list[Any]]]:
+    """Yield the fields that differ, with a list of the value before and after; the list is empty if absent."""
+    old, new = jsonable(before.checkpoint.values), jsonable(after.checkpoint.values)
+    # Compared as text, because 1, 1.0 and True are equal in Python.
+    texts = ({key: to_json(value) for key, value in values.items()} for values in (old, new))
+    for key in diff_of(*texts):
+        yield key, [old[key]] if key in old else [], [new[key]] if key in new else []
+
+
+def _print_diff(before: SavedCheckpoint, after: SavedCheckpoint) -> None:
+    terminal = PrintableConsole(highlight=False)
+    for sign, saved, style in (("-", before, "red"), ("+", after, "green")):
+        terminal.print(
+            Text(f"{sign} step {saved.checkpoint.step}  {saved.id}  {saved.line.branch}", style), soft_wrap=True
+        )
+    count = 0
+    for key, was, now in iter_changes(before, after):
+        count += 1
+        terminal.print(Text(f"\n{key}", "bold"), soft_wrap=True)
+        for line in diff_lines(was, now):
+            style = {"-": "red", "+": "green"}.get(line[0], "")
+            terminal.print(Text(f"  {line}", style), soft_wrap=True)
+    if not count:
+        say("\nThe values are equal.")
+
+
+def diff_lines(was: list[Any], now: list[Any]) -> list[str]:
+    """Return the diff of a value, line by line, with two lines of context."""
+    old, new = (to_json(values[0]).splitlines() if values else [] for values in (was, now))
+    lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
+    return ["..." if line.startswith("@@") else line for line in lines if not _is_first_hunk(line)]
+
+
+def _is_first_hunk(line: str) -> bool:
+    """Return True for the header of a hunk that starts at the first line."""
+    return line.startswith(("@@ -1,", "@@ -1 ", "@@ -0,0 ", "@@ -1,0 "))

@@ -12,10 +12,11 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from graphlib import TopologicalSorter
 from itertools import groupby
 from typing import Any, Final, NamedTuple, cast
 
-from statewright.channels import MISSING, Added
+from statewright.channels import MISSING, difference
 from statewright.checkpoint import (
     BranchKey,
     Checkpoint,
@@ -142,26 +143,19 @@ def _pages(
 def _sorted(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
     """Sort checkpoints topologically: parents first and heads last, even if the clock was set back."""
     rank = {ref.id: number for number, ref in enumerate(refs)}
-    needs: dict[int, int] = {}
-    followers: dict[int, list[int]] = {}
+    sorter = TopologicalSorter[int]()
     for number, ref in enumerate(refs):
-        prerequisites = {rank[ref.parent]} if ref.parent is not None else set[int]()
+        sorter.add(number, *([rank[ref.parent]] if ref.parent is not None else []))
         if ref.id in heads:
-            prerequisites |= {
-                rank[sibling.id] for sibling in refs if sibling.branch == ref.branch and sibling.id != ref.id
-            }
-        needs[number] = len(prerequisites)
-        for prerequisite in prerequisites:
-            followers.setdefault(prerequisite, []).append(number)
-    ready = [number for number, count in needs.items() if not count]
-    heapq.heapify(ready)
-    while ready:
-        number = heapq.heappop(ready)
+            sorter.add(number, *(rank[other.id] for other in refs if other.branch == ref.branch and other is not ref))
+    sorter.prepare()
+    ready: list[int] = []
+    while sorter.is_active():
+        for number in sorter.get_ready():
+            heapq.heappush(ready, number)
+        number = heapq.heappop(ready)  # of those that are ready, the oldest: it is read first
         yield refs[number]
-        for follower in followers.get(number, ()):
-            needs[follower] -= 1
-            if not needs[follower]:
-                heapq.heappush(ready, follower)
+        sorter.done(number)
 
 
 # -- writing
@@ -263,25 +257,9 @@ def _entry(event: Event) -> tuple[DurableKind, int, str | None, str | None, Any]
 
 def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changes between two states: items appended to lists, new values, MISSING for removed fields."""
-    changes = {key: _change(before.get(key, MISSING), value) for key, value in after.items()}
-    gone = dict.fromkeys((key for key in before if key not in after), MISSING)
-    return {**{key: change for key, change in changes.items() if change is not _SAME}, **gone}
-
-
-_SAME: Final = object()
-
-
-def _change(before: Any, after: Any) -> Any:
-    if before is after:
-        return _SAME
-    if type(before) is not list or type(after) is not list:
-        return after
-    old, new = cast("list[Any]", before), cast("list[Any]", after)
-    if len(old) > len(new) or any(
-        before_item is not after_item for before_item, after_item in zip(old, new, strict=False)
-    ):
-        return new
-    return Added(new[len(old) :])
+    old = dict.fromkeys(after, MISSING) | dict(before)
+    changes = {key: difference(old[key], value) for key, value in after.items() if value is not old[key]}
+    return changes | {key: MISSING for key in before if key not in after}
 
 
 def _reported(after: Checkpoint, before: Checkpoint | None) -> list[list[Any]] | None:

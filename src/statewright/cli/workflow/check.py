@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from statewright.cli.console.failure import FAILED, USAGE_ERROR, UsageError
-from statewright.cli.console.options import KeyOption
+from statewright.cli.console.failure import FAILED, USAGE_ERROR, UsageError, reporting_os_errors
+from statewright.cli.console.options import DatabaseOptions, KeyOption
 from statewright.cli.console.printing import count_of, say, warn
 from statewright.cli.console.values import to_json
-from statewright.cli.workflow.load import graphs_in, load_graph
-from statewright.cli.workflow.states import check_app, is_workflow
+from statewright.cli.workflow.load import graphs_in, is_workflow, load_graph, load_to_check
 from statewright.errors import GraphError, StatewrightError
 from statewright.futures import resolve
 from statewright.runtime import CompiledGraph
@@ -47,7 +46,7 @@ def check(
         # Imported here, because a check of a file should not wait for the import of the database.
         from statewright.cli.db.database import open_saver
 
-        with open_saver(against, key_file) as saver:
+        with open_saver(DatabaseOptions(database=against, key_file=key_file)) as saver:
             _check_threads(cast("CompiledGraph", apps[0]), saver)
 
 
@@ -64,7 +63,7 @@ def _check_target(target: str, *, is_single: bool) -> list[CompiledGraph | None]
 def _check_graph(target: str) -> CompiledGraph | None:
     """Load a graph and print a summary or its problems; return None for an invalid graph."""
     try:
-        app, missing = check_app(target) if is_workflow(target) else (load_graph(target), ())
+        app, missing = load_to_check(target)
     except (UsageError, GraphError) as error:
         warn(f"Error: {error}")
         return None
@@ -140,7 +139,5 @@ def draw(
     if output is None:
         say(drawn)
         return
-    try:
+    with reporting_os_errors(f"The drawing cannot be written to {str(output)!r}"):
         output.write_text(drawn + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"The drawing cannot be written to {str(output)!r}: {error.strerror}.") from error

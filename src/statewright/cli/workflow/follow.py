@@ -21,12 +21,13 @@ from statewright.cli.console.failure import (
     location_lines,
     message_of,
 )
+from statewright.cli.console.options import RunOptions
 from statewright.cli.console.printing import say, warn
 from statewright.cli.console.progress import Progress
-from statewright.cli.console.table import format_instant
-from statewright.cli.console.values import print_state
+from statewright.cli.console.table import format_instant, print_state
+from statewright.cli.console.values import jsonable
 from statewright.errors import SerdeError, StatewrightError
-from statewright.runtime import CompiledGraph
+from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.streaming.modes import INTERRUPT
 
 if TYPE_CHECKING:
@@ -84,73 +85,57 @@ def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunEnd
 
 def run_and_exit(
     run: Callable[[], RunEnd],
+    app: CompiledGraph,
+    config: dict[str, Any],
     saved: SavedRun | None,
+    options: RunOptions,
     *,
-    network: Network[Any] | None = None,
-    as_json: bool = False,
-    show_traceback: bool = False,
+    network: Network[Any] | None,
+    is_workflow: bool,
 ) -> None:
-    """Run, print the final state, and exit with the code of the status unless the run has completed.
+    """Run, print how the run has ended, and exit with the code of its status unless it has completed.
 
-    For a network, the last answer of an agent is printed instead of the state, unless JSON is requested.
+    A graph prints its final state; a network its last answer, and a workflow its result, unless JSON is requested.
     """
+    state: Any = None
+    questions: Sequence[Interrupt] = ()
+    error: Exception | None = None
     try:
         state, questions = run()
     except KeyboardInterrupt:
-        _exit_cancelled(saved)
-    except Exception as error:
-        _exit_failed(error, saved, show_traceback=show_traceback)
-    if network is not None and not as_json:
-        _print_last_answer(network, state, is_over=not questions)
-    else:
-        print_state(state, as_json=as_json)
-    if questions:
+        exit_with("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
+    except Exception as raised:
+        error = raised
+    if is_workflow:
+        _end_workflow(app.get_state(config), error, config["thread_id"], saved, options)
+    elif error is not None:
+        _exit_failed(error, saved, show_traceback=options.show_traceback)
+    elif network is None or options.json:
+        print_state(state, as_json=options.json)
+    elif not questions and (results := network.state_of(state).results):
+        say(results[-1].text)
+    if questions and not is_workflow:
         _exit_waiting(questions, saved)
     _warn_inspect(saved)
 
 
-def run_workflow_and_exit(
-    app: CompiledGraph,
-    run_input: Any,
-    config: dict[str, Any],
-    saved: SavedRun | None,
-    *,
-    as_json: bool = False,
-    show_traceback: bool = False,
+def _end_workflow(
+    snapshot: StateSnapshot[Any], error: Exception | None, thread_id: str, saved: SavedRun | None, options: RunOptions
 ) -> None:
-    """Run a workflow, print its result or one JSON object, and exit with the code of its status unless completed."""
-    error: Exception | None = None
-    try:
-        follow(app, run_input, config)
-    except KeyboardInterrupt:
-        _exit_cancelled(saved)
-    except Exception as raised:
-        error = raised
-    snapshot = app.get_state(config)
+    """Print the result of a workflow, or one JSON object however it has ended, and exit unless it has completed."""
     values = snapshot.values
-    if as_json:
+    if options.json:
         status = "failed" if error is not None else "waiting" if snapshot.next else "completed"
         record = {"status": status, "error": failure_message(error) if error is not None else None}
         record |= {name: values.get(name) for name in ("result", "context", "visits", "messages")}
-        say(json.dumps({**record, "thread_id": config["thread_id"]}, ensure_ascii=False, default=_to_plain))
+        say(json.dumps(jsonable({**record, "thread_id": thread_id}), ensure_ascii=False))
     if error is not None:
-        _exit_failed(error, saved, show_traceback=show_traceback)
-    if not as_json:
+        _exit_failed(error, saved, show_traceback=options.show_traceback)
+    if not options.json:
         result = values.get("result")
         say(result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2))
     if snapshot.next:
-        _exit_paused(snapshot.next, saved, as_json=as_json)
-    _warn_inspect(saved)
-
-
-def _to_plain(value: Any) -> Any:
-    return value.to_dict() if hasattr(value, "to_dict") else str(value)
-
-
-def _print_last_answer(network: Network[Any], state: Any, *, is_over: bool) -> None:
-    results = network.state_of(state).results
-    if is_over and results:
-        say(results[-1].text)
+        _exit_paused(snapshot.next, saved, as_json=options.json)
 
 
 def is_interactive() -> bool:
@@ -170,10 +155,6 @@ def _hints(saved: SavedRun | None, intro: str) -> list[str]:
 def _warn_inspect(saved: SavedRun | None) -> None:
     if saved is not None and saved.is_in_database and is_interactive():
         warn(f"Inspect it with: {saved.show_command}")
-
-
-def _exit_cancelled(saved: SavedRun | None) -> NoReturn:
-    exit_with("\n".join(["Cancelled.", *_hints(saved, "Continue with:")]), CANCELLED)
 
 
 def _exit_paused(next_nodes: Sequence[str], saved: SavedRun | None, *, as_json: bool) -> NoReturn:

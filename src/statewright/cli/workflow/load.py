@@ -1,30 +1,39 @@
-"""Loading of targets: `FILE.py[:NAME]` or `MODULE[:NAME]` as a compiled graph, agent or network."""
+"""Loading of targets as compiled graphs: workflow files, and graphs, agents and networks in Python.
+
+A target is a workflow file, `FILE.py[:NAME]` or `MODULE[:NAME]`.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import inspect
+import json
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from statewright.checkpoint import InMemorySaver
 from statewright.cli.console.failure import UsageError
-from statewright.cli.workflow.models import NO_MODELS, Models
-from statewright.cli.workflow.states import is_workflow, load_app
-from statewright.errors import suggestion
+from statewright.cli.console.printing import warn
+from statewright.cli.workflow.inputs import read_file
+from statewright.cli.workflow.models import NO_MODELS, Models, connect_assistant_models
+from statewright.errors import Problem, suggestion
+from statewright.models import ChatModel
+from statewright.project import Project, load_project
 from statewright.runtime import CompiledGraph, StateGraph
 
 if TYPE_CHECKING:
     from statewright.agents import Agent, Network
+    from statewright.workflow.states import Workflow
 
     GraphSource = CompiledGraph | StateGraph | Agent | Network[Any]
 
-DEFAULT_NAMES = ("graph", "app", "network", "agent")
+DEFAULT_NAMES: Final = ("graph", "app", "network", "agent")
+SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 class Loaded(NamedTuple):
@@ -40,7 +49,17 @@ def load_graph(target: str) -> CompiledGraph:
 
     Raises UsageError, InvalidGraph for a graph that is wrong, and WorkflowError for a workflow.
     """
-    return load_app(target) if is_workflow(target) else _compile(find_graph(target), None, target).app
+    return _load_workflow(target) if is_workflow(target) else _compile(find_graph(target), None, target).app
+
+
+def load_to_check(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
+    """Load a graph like `load_graph`, with problems for the resources that the project of a workflow lacks."""
+    if not is_workflow(target):
+        return load_graph(target), ()
+    workflow, project = _read_workflow(target)
+    from statewright.workflow.states.resources.missing import missing_resources  # after a missing extra was reported
+
+    return workflow.compile(project=project), missing_resources(workflow.definition, project)
 
 
 def find_graph(target: str) -> GraphSource:
@@ -48,11 +67,14 @@ def find_graph(target: str) -> GraphSource:
     return _resolve(target, NO_MODELS)[0]
 
 
-def load(target: str, models: Models) -> Loaded:
+def load(target: str, models: Models, script: Path | None = None, max_items: int | None = None) -> Loaded:
     """Load the graph of a target to run it with the models of the command line.
 
-    Raises UsageError, also for a model that cannot be connected, and InvalidGraph.
+    `script` and `max_items` are for workflow files only. Raises UsageError, also for a model that cannot be connected
+    and an invalid script, InvalidGraph and WorkflowError.
     """
+    if is_workflow(target):
+        return Loaded(_load_workflow(target, models, script, max_items))
     loaded, unused_models = _resolve(target, models)
     if unused_models != NO_MODELS and isinstance(loaded, CompiledGraph | StateGraph):
         raise UsageError(
@@ -171,10 +193,11 @@ def _is_of(value: object, name: str) -> bool:
 
 
 def _call_factory(target: str, function: Any, models: Models) -> tuple[GraphSource, Models]:
-    takes_model = "model" in inspect.signature(function).parameters and models.default is not None
-    arguments = {"model": models.connect(models.default)} if takes_model and models.default is not None else {}
+    signature, arguments = inspect.signature(function), dict[str, ChatModel]()
+    if models.default is not None and "model" in signature.parameters:
+        arguments["model"] = models.connect(models.default)
     try:
-        inspect.signature(function).bind(**arguments)
+        signature.bind(**arguments)
     except TypeError as error:
         raise UsageError(
             f"The function {target} cannot be called: {error}. It may have one parameter, `model`, for --model."
@@ -185,7 +208,67 @@ def _call_factory(target: str, function: Any, models: Models) -> tuple[GraphSour
         raise UsageError(f"The function {target} failed: {type(error).__name__}: {error}") from error
     if not (_is_graph(result) or _is_agent(result)):
         raise UsageError(f"The function {target} returned {result!r}. Return a graph, an agent or a network.")
-    return result, NO_MODELS if takes_model else models
+    return result, NO_MODELS if arguments else models
+
+
+# -- workflow files
+
+
+def is_workflow(target: str) -> bool:
+    """Return True for a workflow file, as opposed to a Python file with a graph."""
+    return Path(target).suffix.lower() in SUFFIXES
+
+
+def _load_workflow(
+    target: str, models: Models = NO_MODELS, script: Path | None = None, max_items: int | None = None
+) -> CompiledGraph:
+    workflow, project = _read_workflow(target)
+    outputs = read_script(script) if script is not None else None
+    chat_models = connect_assistant_models(workflow.definition, project, models)
+    return workflow.compile(models=chat_models, script=outputs, project=project, max_items=max_items)
+
+
+def _read_workflow(target: str) -> tuple[Workflow, Project]:
+    """Load a workflow file and its project, and print their warnings."""
+    from statewright.workflow.states import load_workflow  # needs the extra `states`
+
+    path = Path(target)
+    if is_steps_file(path):
+        raise UsageError(
+            f"{target!r} is a workflow of steps, which runs on a server. Check it with `statewright definitions "
+            f"check`, or serve it with `statewright dev {target}`."
+        )
+    workflow, project = load_workflow(path), load_project(path)
+    for warning in (*workflow.problems, *project.warnings):
+        warn(f"warning: {target}: {warning}")
+    return workflow, project
+
+
+def is_steps_file(path: Path, *, default: bool = False) -> bool:
+    """Return True for a workflow of steps in JSON, and `default` for JSON that is invalid or neither steps nor states.
+
+    The default decides which loader reports the problem.
+    """
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        document: object = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return default
+    is_steps, is_states = (isinstance(document, dict) and key in document for key in ("steps", "states"))
+    return default if is_steps == is_states else is_steps
+
+
+def read_script(path: Path) -> dict[str, Any]:
+    """Read the scripted outputs of states from a JSON file. Raises UsageError."""
+    text = read_file(path, "script")
+    try:
+        script: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"The script {str(path)!r} is not valid JSON: {error}. Give {{STATE: OUTPUT}}.") from error
+    if not isinstance(script, dict):
+        raise UsageError(f"The script {str(path)!r} is not a JSON object. Give {{STATE: OUTPUT}}.")
+    return script  # pyright: ignore[reportUnknownVariableType]
 
 
 # -- importing files and modules

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 
 import typer
 
-from statewright.cli.console.failure import FAILED, UsageError
+from statewright.cli.console.failure import FAILED, UsageError, reporting_os_errors
 from statewright.cli.console.printing import say
-from statewright.cli.workflow.states import is_workflow
+from statewright.cli.workflow.load import is_workflow
 
 if TYPE_CHECKING:
     from statewright.workflow.states import Workflow
@@ -78,7 +78,5 @@ def _write_report(path: Path, target: str, results: Sequence[CaseResult]) -> Non
         if result.failures:
             failure = ElementTree.SubElement(case, "failure", message=result.failures[0])
             failure.text = "\n".join(result.failures)
-    try:
+    with reporting_os_errors(f"The report cannot be written to {str(path)!r}"):
         ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
-    except OSError as error:
-        raise UsageError(f"The report cannot be written to {str(path)!r}: {error.strerror}.") from error

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
-from typing import Unpack
+from typing import TypedDict, Unpack
 
 from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
-from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import CostSummary
-from statewright.client.call import Call, delete, get, in_camel, parameters, patch, path_of, post, without_none
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import Page, all_of, page_of
-from statewright.client.resources.options import WorkspaceLimits
-from statewright.client.sync_async import F, Namespace, items, request
+from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post, without_none
+from statewright.client.send import Page, page_of
+from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 
 class Keys(Namespace[F]):
@@ -39,8 +35,8 @@ class Keys(Namespace[F]):
         """Return a page of the keys, the newest first, without the secrets."""
         return page_of(path_of("api-keys"), Key.from_json, page=page, page_size=page_size)
 
-    @items(Key)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Key]:
         """Iterate over all keys, the newest first."""
         return self._all(path_of("api-keys"), Key.from_json)
 
@@ -50,6 +46,15 @@ class Keys(Namespace[F]):
         return delete(path_of("api-keys", key_id), Key.read_answer)
 
 
+class WorkspaceLimits(TypedDict, total=False):
+    """Name and limits of a workspace; None removes a limit."""
+
+    name: str
+    max_running: int | None
+    starts_per_minute: int | None
+    retention_days: int | None
+
+
 class Workspaces(Namespace[F]):
     """Workspaces. All but `current` and `spending` need the token of the operator: `Client(admin_token=...)`."""
 
@@ -57,18 +62,18 @@ class Workspaces(Namespace[F]):
     def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
         """Create a workspace, with its first key, whose secret is not shown again."""
         body = in_camel({"slug": slug, **without_none(limits)})
-        call = post(path_of("workspaces"), NewWorkspace.read_answer, body)
-        return replace(call, as_operator=True)
+        return post(path_of("workspaces"), NewWorkspace.read_answer, body, as_operator=True)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Workspace]]:
         """Return a page of the workspaces."""
-        return _page(page, page_size)
+        path = path_of("workspaces")
+        return page_of(path, Workspace.from_json, page=page, page_size=page_size, as_operator=True)
 
-    @items(Workspace)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Workspace]:
         """Iterate over all workspaces."""
-        return all_of(_page(1, LARGEST_PAGE), self._settings)
+        return self._all(path_of("workspaces"), Workspace.from_json, as_operator=True)
 
     @request
     def current(self) -> Call[Workspace]:
@@ -83,14 +88,8 @@ class Workspaces(Namespace[F]):
     @request
     def change(self, workspace_id: str, **changes: Unpack[WorkspaceLimits]) -> Call[Workspace]:
         """Change the limits of a workspace; None removes a limit."""
-        call = patch(path_of("workspaces", workspace_id), Workspace.read_answer, in_camel(changes))
-        return replace(call, as_operator=True)
-
-
-def _page(page: int, page_size: int) -> Call[Page[Workspace]]:
-    return replace(
-        page_of(path_of("workspaces"), Workspace.from_json, page=page, page_size=page_size), as_operator=True
-    )
+        path = path_of("workspaces", workspace_id)
+        return patch(path, Workspace.read_answer, in_camel(changes), as_operator=True)
 
 
 class Costs(Namespace[F]):
@@ -99,5 +98,4 @@ class Costs(Namespace[F]):
     @request
     def summary(self, start: datetime | None = None, end: datetime | None = None) -> Call[CostSummary]:
         """Return the costs of the workspace from one instant until before another."""
-        call = get(path_of("cost", "summary"), CostSummary.read_answer)
-        return replace(call, params=parameters({"from": start, "to": end}))
+        return get(path_of("cost", "summary"), CostSummary.read_answer, {"from": start, "to": end})

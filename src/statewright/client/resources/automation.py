@@ -2,16 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
-from statewright.api.automation import Delivery, Preview, Schedule, Trigger, Webhook, WebhookWithSecret
+from statewright.api.automation import (
+    CatchUp,
+    Delivery,
+    Overlap,
+    Preview,
+    Schedule,
+    Trigger,
+    Webhook,
+    WebhookWithSecret,
+)
 from statewright.client.call import Call, delete, get, ignore_content, in_camel, patch, path_of, post, without_none
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import Page, page_of
-from statewright.client.resources.options import ScheduleChanges, ScheduleOptions, TriggerChanges, WebhookChanges
-from statewright.client.sync_async import F, Namespace, items, request
+from statewright.client.send import Page, page_of
+from statewright.client.sync_async import F, IteratingMethod, Namespace, request
+
+
+class _ScheduleFields(TypedDict, total=False):
+    timezone: str
+    input: Any
+    overlap: Overlap
+    catch_up: CatchUp
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+
+
+class ScheduleOptions(_ScheduleFields, total=False):
+    """Options of a schedule."""
+
+    graph: str | None
+    definition_id: str | None
+    paused: bool
+
+
+class ScheduleChanges(_ScheduleFields, total=False):
+    """Changes of a schedule."""
+
+    name: str
+    cron: str
+
+
+class TriggerChanges(TypedDict, total=False):
+    """Changes of a trigger."""
+
+    match: Mapping[str, Any]
+    active: bool
+
+
+class WebhookChanges(TypedDict, total=False):
+    """Changes of a webhook."""
+
+    url: str
+    events: Sequence[str]
+    description: str
+    active: bool
+    rotate_secret: bool
+    """Creates a new secret, which is in the result."""
 
 
 class Schedules(Namespace[F]):
@@ -32,8 +81,8 @@ class Schedules(Namespace[F]):
         """Return a page of the schedules, sorted by name."""
         return page_of(path_of("schedules"), Schedule.from_json, page=page, page_size=page_size)
 
-    @items(Schedule)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Schedule]:
         """Iterate over all schedules, sorted by name."""
         return self._all(path_of("schedules"), Schedule.from_json)
 
@@ -93,8 +142,8 @@ class Triggers(Namespace[F]):
         """Return a page of the triggers, the oldest first."""
         return page_of(path_of("triggers"), Trigger.from_json, page=page, page_size=page_size)
 
-    @items(Trigger)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Trigger]:
         """Iterate over all triggers, the oldest first."""
         return self._all(path_of("triggers"), Trigger.from_json)
 
@@ -128,8 +177,8 @@ class Webhooks(Namespace[F]):
         """Return a page of the webhooks, the newest first."""
         return page_of(path_of("webhooks"), Webhook.from_json, page=page, page_size=page_size)
 
-    @items(Webhook)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Webhook]:
         """Iterate over all webhooks, the newest first."""
         return self._all(path_of("webhooks"), Webhook.from_json)
 

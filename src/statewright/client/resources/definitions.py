@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
 from statewright.client.call import Call, get, path_of, post, read_data
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import Page, page_of
-from statewright.client.sync_async import F, Namespace, items, request
+from statewright.client.send import Page, page_of
+from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 _DEFINITIONS: Final = "workflow-definitions"
 
@@ -25,8 +23,7 @@ class Definitions(Namespace[F]):
         Raises InvalidRequest with all problems in its `details`, and RequestConflict if the version is stored with
         other content.
         """
-        # Storing the same content again changes nothing, so the request may be repeated.
-        return replace(post(path_of(_DEFINITIONS), DefinitionWithBody.read_answer, definition), repeatable=True)
+        return post(path_of(_DEFINITIONS), DefinitionWithBody.read_answer, definition, repeatable=True)
 
     @request
     def get(self, definition_id: str) -> Call[DefinitionWithBody]:
@@ -38,8 +35,8 @@ class Definitions(Namespace[F]):
         """Return a page of the definitions, the newest first."""
         return page_of(path_of(_DEFINITIONS), Definition.from_json, page=page, page_size=page_size)
 
-    @items(Definition)
-    def iterate(self) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self) -> AsyncGenerator[Definition]:
         """Iterate over all definitions, the newest first."""
         return self._all(path_of(_DEFINITIONS), Definition.from_json)
 

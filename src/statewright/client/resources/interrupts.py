@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
-from statewright.api.interrupts import Approval, ReceivedEvent, Wait
+from statewright.api.runs import Approval, ReceivedEvent, Wait
 from statewright.client.call import Call, get, path_of, post, without_none
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.pages import Page, page_of
-from statewright.client.sync_async import F, Namespace, items, request
+from statewright.client.send import Page, page_of
+from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 _APPROVALS: Final = "approval-requests"
 
@@ -23,8 +21,8 @@ class Interrupts(Namespace[F]):
         """Return a page of the open waits of all runs or of one. Questions are answered with `runs.answer`."""
         return page_of(path_of("interrupts"), Wait.from_json, page=page, page_size=page_size, runId=run_id)
 
-    @items(Wait)
-    def iterate(self, *, run_id: str | None = None) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self, *, run_id: str | None = None) -> AsyncGenerator[Wait]:
         """Iterate over the open waits of all runs or of one."""
         return self._all(path_of("interrupts"), Wait.from_json, runId=run_id)
 
@@ -41,8 +39,8 @@ class Approvals(Namespace[F]):
             path_of(_APPROVALS), Approval.from_json, page=page, page_size=page_size, pending=pending, runId=run_id
         )
 
-    @items(Approval)
-    def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> AsyncGenerator[Approval]:
         """Iterate over all approvals or those of one run, the newest first."""
         return self._all(path_of(_APPROVALS), Approval.from_json, pending=pending, runId=run_id)
 
@@ -81,4 +79,4 @@ class Events(Namespace[F]):
     ) -> Call[ReceivedEvent]:
         """Send an event; the result names the runs that it started and woke. With a `key` it is idempotent."""
         body = without_none({"name": name, "payload": payload or {}, "key": key})
-        return replace(post(path_of("events"), ReceivedEvent.read_answer, body), repeatable=key is not None)
+        return post(path_of("events"), ReceivedEvent.read_answer, body, repeatable=key is not None)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, Unpack
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal, TypedDict, Unpack
 
-from statewright.api.resource import LARGEST_PAGE
 from statewright.api.runs import (
     LONGEST_WAIT,
     Cost,
     Event,
     Log,
     ModelCall,
+    OnBusy,
     Run,
     RunIds,
     RunWithSteps,
@@ -21,15 +21,58 @@ from statewright.api.runs import (
     Told,
 )
 from statewright.client.call import Call, get, in_camel, path_of, post, read_data, without_none
-from statewright.client.flow.effects import Flow
-from statewright.client.flow.follow import RunFollower
-from statewright.client.flow.pages import Page, all_of, page_of
-from statewright.client.resources.options import SETTINGS, RunFilter, StartOptions
-from statewright.client.sync_async import F, Namespace, flow_method, items, request
+from statewright.client.follow import RunFollower
+from statewright.client.send import Page, page_of
+from statewright.client.sync_async import F, IteratingMethod, Method, Namespace, request
 from statewright.errors import InvalidRequest
 from statewright.ids import draw_run_id
 
 _RUNS: Final = "workflow-runs"
+
+
+class StartOptions(TypedDict, total=False):
+    """Options for starting a run."""
+
+    definition_id: str | None
+    thread_id: str | None
+    """The thread to advance; a new one by default."""
+    idempotency_key: str | None
+    """A repeated key returns the run that it started before; a random one by default."""
+    on_busy: OnBusy
+    after: datetime | None
+    """The run does not begin before this instant."""
+    timeout: float | None
+    """Seconds after which the run fails."""
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    recursion_limit: int | None
+    max_concurrency: int | None
+    durability: Literal["sync", "async"] | None
+    context: Mapping[str, Any] | None
+
+
+SETTINGS: Final = frozenset({"recursion_limit", "max_concurrency", "durability", "context"})
+"""The options that the API has under `settings`."""
+
+
+class RunFilter(TypedDict, total=False):
+    """A filter of runs; all conditions must match."""
+
+    status: Sequence[str]
+    """One of these."""
+    graph: str | None
+    definition_id: str | None
+    thread_id: str | None
+    parent_id: str | None
+    idempotency_key: str | None
+    tags: Sequence[str]
+    """All of these."""
+    metadata: Mapping[str, str]
+    created_from: datetime | None
+    created_to: datetime | None
+    """Before this instant."""
 
 
 class Runs(Namespace[F]):
@@ -51,29 +94,29 @@ class Runs(Namespace[F]):
         """
         return start(graph, input, wait, options)
 
-    @flow_method
-    def start_and_wait(
+    @Method
+    async def start_and_wait(
         self,
         graph: str | None = None,
         input: Any = None,  # noqa: A002
         *,
         seconds: float = LONGEST_WAIT,
         **options: Unpack[StartOptions],
-    ) -> Flow[Run]:
+    ) -> Run:
         """Start a run, and return it once it is idle, or in its current state after so many seconds."""
-        until = self._settings.clock.monotonic() + seconds
-        run = yield from self._send(start(graph, input, min(seconds, LONGEST_WAIT), options))
-        return run if run.is_at_rest and run.created else (yield from self._wait_until_idle(run.id, until))
+        until = self._connection.settings.clock.monotonic() + seconds
+        run = await self._send(start(graph, input, min(seconds, LONGEST_WAIT), options))
+        return run if run.is_at_rest and run.created else await self._wait_until_idle(run.id, until)
 
-    @flow_method
-    def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Flow[Run]:
+    @Method
+    async def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Run:
         """Return a run once it has ended, waits or is paused; in its current state after so many seconds."""
-        return (yield from self._wait_until_idle(run_id, self._settings.clock.monotonic() + seconds))
+        return await self._wait_until_idle(run_id, self._connection.settings.clock.monotonic() + seconds)
 
-    def _wait_until_idle(self, run_id: str, until: float) -> Flow[Run]:
+    async def _wait_until_idle(self, run_id: str, until: float) -> Run:
         while True:
-            remaining = until - self._settings.clock.monotonic()
-            run = yield from self._send(_get(run_id, max(0.0, min(remaining, LONGEST_WAIT))))
+            remaining = until - self._connection.settings.clock.monotonic()
+            run = await self._send(_get(run_id, max(0.0, min(remaining, LONGEST_WAIT))))
             if remaining <= 0 or run.is_at_rest:
                 return run
 
@@ -87,12 +130,13 @@ class Runs(Namespace[F]):
         self, *, page: int = 1, page_size: int = 20, sort: str = "-createdAt", **filters: Unpack[RunFilter]
     ) -> Call[Page[Run]]:
         """Return a page of the matching runs, the newest first; `sort` takes `"status"`, `"-updatedAt"` and others."""
-        return _page(page, page_size, sort, filters)
+        query = _query(filters)
+        return page_of(path_of(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **query)
 
-    @items(Run)
-    def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> Flow[None]:
+    @IteratingMethod
+    def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> AsyncGenerator[Run]:
         """Iterate over all matching runs, read in pages."""
-        return all_of(_page(1, LARGEST_PAGE, sort, filters), self._settings)
+        return self._all(path_of(_RUNS), Run.from_json, sort=sort, **_query(filters))
 
     @request
     def steps(self, run_id: str) -> Call[Sequence[Step]]:
@@ -125,21 +169,21 @@ class Runs(Namespace[F]):
         path = path_of(_RUNS, run_id, "events")
         return page_of(path, Event.from_json, page=page, page_size=page_size, after=after)
 
-    @items(Event)
-    def follow(self, run_id: str, *, after: int = 0) -> Flow[None]:
+    @IteratingMethod
+    def follow(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Event]:
         """Iterate over the events of a run after a sequence number, live, until the run has ended.
 
         Every event is yielded once, in order. A broken stream is resumed after the last received event.
         """
-        return RunFollower(run_id, after, self._settings).flow()
+        return RunFollower(run_id, after, self._connection).events()
 
-    @items(Told)
-    def watch(self, run_id: str, *, after: int = 0) -> Flow[None]:
+    @IteratingMethod
+    def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Told]:
         """Iterate like `follow`, with live events in between, such as pieces of messages.
 
         A `LiveEvent` is not stored, so those that occur while the connection is broken are lost.
         """
-        return RunFollower(run_id, after, self._settings, live=True).flow()
+        return RunFollower(run_id, after, self._connection, live=True).events()
 
     @request
     def cancel(self, run_id: str, reason: str | None = None) -> Call[Run]:
@@ -209,32 +253,38 @@ def start(graph: str | None, values: Any, wait: float | None, options: StartOpti
     settings = {name: value for name, value in fields.items() if name in SETTINGS}
     if settings:
         body["settings"] = in_camel(settings)
-    call = post(path_of(_RUNS), StartedRun.read_answer, {**body, "input": values})
     params = () if wait is None else (("wait", f"{wait:g}"),)
-    return replace(call, params=params, patience=wait or 0.0, repeatable=True)
+    return post(
+        path_of(_RUNS),
+        StartedRun.read_answer,
+        {**body, "input": values},
+        params=params,
+        patience=wait or 0.0,
+        repeatable=True,
+    )
 
 
 def _get(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
     """Return the request for a run, which the service answers once it is idle, or after so many seconds."""
-    call = get(path_of(_RUNS, run_id), RunWithSteps.read_answer)
-    return replace(call, params=(("wait", f"{wait:g}"),), patience=wait) if wait else call
+    params = {"wait": f"{wait:g}"} if wait else None
+    return get(path_of(_RUNS, run_id), RunWithSteps.read_answer, params, patience=wait)
 
 
-def _page(page: int, page_size: int, sort: str, filters: RunFilter) -> Call[Page[Run]]:
+def _query(filters: RunFilter) -> dict[str, Any]:
+    """Return a filter as query parameters."""
     conditions: dict[str, Any] = dict(filters)
     metadata: Mapping[str, str] = conditions.pop("metadata", {})
     tags = conditions.pop("tags", ())
     params = in_camel({**conditions, "tag": tags})
-    params.update({f"metadata[{name}]": value for name, value in metadata.items()})
-    return page_of(path_of(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **params)
+    return params | {f"metadata[{name}]": value for name, value in metadata.items()}
 
 
 def _signal(
     run_id: str, action: str, signal_type: str, payload: Mapping[str, Any] | None, signal_id: str | None
 ) -> Call[Run]:
     body = without_none({"signal_type": signal_type, "payload": payload or {}, "signal_id": signal_id})
-    call = post(path_of(_RUNS, run_id, action), Run.read_answer, in_camel(body))
-    return replace(call, repeatable=signal_id is not None)
+    path = path_of(_RUNS, run_id, action)
+    return post(path, Run.read_answer, in_camel(body), repeatable=signal_id is not None)
 
 
 def _run_ids(answer: Any) -> Sequence[str]:

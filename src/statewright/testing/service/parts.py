@@ -97,7 +97,7 @@ class ServiceParts:
     async def transport(self) -> InProcess:
         """Return the transport for clients; the application is created on first use."""
         if self._transport is None:
-            from statewright.client.transport import import_httpx
+            from statewright.client.connection import import_httpx
             from statewright.server import ServerSettings, create_app
 
             import_httpx()  # reports a missing library; the next import would raise ImportError

@@ -12,7 +12,7 @@ import pytest
 from statewright import START, InMemorySaver, MessagesState, StateGraph, interrupt
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import Lines, QuestionPrompt, SlashCommand
-from statewright.cli.chat.subject import ChatTarget
+from statewright.cli.chat.target import ChatTarget
 from statewright.cli.chat.turn import NEW_THREAD, Turns, is_same_answer
 
 

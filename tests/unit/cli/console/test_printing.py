@@ -10,7 +10,8 @@ import pytest
 from tests.programs import on_a_screen
 
 import statewright
-from statewright.cli.console.printing import console, say
+from statewright.cli.console.printing import say
+from statewright.cli.console.table import PrintableConsole
 
 EVIL = "\a\x1b[2J\x9b31m\x1b]8;;http://example.org\x1b\\link\x1b]8;;\x1b\\\r\u202eover"
 _RICH = re.compile(r"\x1b\[[\d;]*m|\x1b\[\d*[AK]|\x1b\[\?25[lh]")
@@ -92,7 +93,7 @@ def test_output_to_programs_is_unchanged(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_console_keeps_its_own_styles(capsys: pytest.CaptureFixture[str]) -> None:
     from rich.text import Text
 
-    console(force_terminal=True, color_system="standard").print(Text(EVIL, style="red"))
+    PrintableConsole(force_terminal=True, color_system="standard").print(Text(EVIL, style="red"))
     assert capsys.readouterr().out == "\x1b[31mlinkover\x1b[0m\n"
 
 

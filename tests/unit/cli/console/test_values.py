@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from statewright import Message
-from statewright.cli.console.values import print_state, to_json
+from statewright.cli.console.table import print_state
+from statewright.cli.console.values import to_json
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import DEFAULT
+from statewright.cli.console.options import DEFAULT, DatabaseOptions
 from statewright.cli.db.database import (
     check_is_database,
     check_thread,
@@ -24,13 +24,14 @@ from statewright.storage.sqlite import SqliteSaver
 
 
 def test_the_option_overrides_the_environment_and_the_default(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert locate_database(None).path == DEFAULT
+    assert locate_database(None) == DEFAULT
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "sqlite:///env.db")
-    assert locate_database(None) == (Path("env.db"), ())
-    assert locate_database("option.db") == (Path("option.db"), ("--database", "option.db"))
-    assert locate_database("memory:").path is None
+    assert locate_database(None) == Path("env.db")
+    assert locate_database("option.db") == Path("option.db")
+    assert DatabaseOptions(database="option.db").words == ("--database", "option.db")
+    assert locate_database("memory:") is None
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "memory:")
-    assert locate_database(None).path is None
+    assert locate_database(None) is None
     with pytest.raises(UsageError, match="memory:"):
         existing_database(None)
     with pytest.raises(UsageError, match="memory:"):

@@ -9,8 +9,8 @@ import pytest
 
 from statewright.cli.console.failure import UsageError
 from statewright.cli.serve.catalog import build_catalog, select_project
+from statewright.cli.workflow.load import is_steps_file
 from statewright.cli.workflow.models import Models
-from statewright.cli.workflow.states import is_steps_file
 from statewright.errors import WorkflowError
 from statewright.project import load_project
 

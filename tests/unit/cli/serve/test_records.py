@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from statewright.cli.console.failure import UsageError
+from statewright.cli.console.options import DatabaseOptions
 from statewright.cli.serve.workspaces import find_workspace, run_on_ledger
 from statewright.clock import SystemClock
 from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
@@ -16,10 +17,10 @@ from statewright.service.access.workspaces import NewWorkspace, create_workspace
 
 def test_a_database_is_only_created_on_request(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"Database 'a\.db' does not exist"):
-        run_on_ledger(list_workspaces, "a.db", None)
-    workspaces = run_on_ledger(list_workspaces, "a.db", None, create=True)
+        run_on_ledger(list_workspaces, DatabaseOptions(database="a.db"))
+    workspaces = run_on_ledger(list_workspaces, DatabaseOptions(database="a.db"), create=True)
     assert [entry.slug for entry in workspaces] == [DEFAULT_WORKSPACE]
-    assert run_on_ledger(list_workspaces, "a.db", None) == workspaces
+    assert run_on_ledger(list_workspaces, DatabaseOptions(database="a.db")) == workspaces
 
 
 def test_a_workspace_is_found_by_slug_or_id() -> None:

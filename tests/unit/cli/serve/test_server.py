@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from statewright.cli.console.failure import UsageError
+from statewright.cli.console.options import DatabaseOptions
 from statewright.cli.serve.server import (
     ServerLocation,
     build_server_settings,
@@ -34,7 +35,7 @@ def project(**serving: object) -> Project:
 def location_of(
     configured: Project, host: str | None = None, port: int | None = None, database: str | None = None
 ) -> ServerLocation:
-    return resolve_location(configured, host, port, database, None)
+    return resolve_location(configured, DatabaseOptions(database=database), host, port)
 
 
 def test_the_command_line_overrides_the_project(folder: Path) -> None:

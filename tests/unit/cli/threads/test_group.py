@@ -13,8 +13,8 @@ import pytest
 from statewright.checkpoint import LeaseRequest
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DEFAULT
-from statewright.cli.threads.diff import diff_lines
 from statewright.cli.threads.edit import count_of, read_duration
+from statewright.cli.threads.show import diff_lines
 from statewright.storage.sqlite import SqliteSaver
 
 GRAPH = """

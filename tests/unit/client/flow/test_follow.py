@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from tests.unit.client.scripted import ScriptedConnection
 
 from statewright.client.call import Reply
-from statewright.client.flow.effects import ConnectionLost, Open, Read, Send, Sleep, Yield, advance
-from statewright.client.flow.follow import RunFollower
+from statewright.client.connection import ConnectionLost, complete
+from statewright.client.follow import RunFollower
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError
 from statewright.testing import FakeClock
@@ -36,39 +37,32 @@ def page(*numbers: int) -> Reply:
 
 
 class Script:
-    """A service that answers effects from a list of outcomes."""
+    """A service that answers from a list of outcomes."""
 
     def __init__(self, *outcomes: Any, retries: int = 2, live: bool = False, after: int = 0) -> None:
         self.clock = FakeClock()
         settings = ClientSettings(retries=retries, clock=self.clock)
-        self.flow = RunFollower("r", after, settings, live=live).flow()
-        self.outcomes = list(outcomes)
+        self.connection = ScriptedConnection(*outcomes, settings=settings)
+        self.follower = RunFollower("r", after, self.connection, live=live)
         self.seen: list[Any] = []
-        self.opened: list[str | None] = []
-        self.pauses = 0
+
+    @property
+    def opened(self) -> list[str | None]:
+        return self.connection.opened
+
+    @property
+    def pauses(self) -> int:
+        return len(self.connection.pauses)
 
     def play(self) -> list[int]:
-        try:
-            effect = next(self.flow)
-            while True:
-                effect = advance(self.flow, self._outcome(effect))
-        except StopIteration:
-            assert not self.outcomes
-            return [getattr(event, "seq", 0) for event in self.seen]
+        complete(self._play())
+        assert not self.connection.outcomes
+        assert self.connection.open_streams == 0
+        return [getattr(event, "seq", 0) for event in self.seen]
 
-    def _outcome(self, effect: Any) -> Any:
-        match effect:
-            case Yield(item):
-                self.seen.append(item)
-                return None
-            case Sleep():
-                self.pauses += 1
-                return None
-            case Open(_, last):
-                self.opened.append(last)
-            case _:
-                assert isinstance(effect, Read | Send)
-        return self.outcomes.pop(0)
+    async def _play(self) -> None:
+        async for event in self.follower.events():
+            self.seen.append(event)
 
 
 def test_following_until_the_run_has_ended() -> None:
@@ -131,14 +125,10 @@ def test_consecutive_failures_are_limited() -> None:
 def test_a_connection_that_lasted_resets_the_count_of_failures() -> None:
     """Proxies close connections that are silent for long, which may happen again and again."""
 
-    class SlowScript(Script):
-        def _outcome(self, effect: Any) -> Any:
-            if isinstance(effect, Read):
-                self.clock.advance(60)
-            return super()._outcome(effect)
-
     cut = [OPEN, ConnectionLost("silent")] * 10
-    assert SlowScript(*cut, OPEN, stream(1), b"", answer({"status": "completed"}), page()).play() == [1]
+    script = Script(*cut, OPEN, stream(1), b"", answer({"status": "completed"}), page())
+    script.connection.before_reading = lambda: script.clock.advance(60)
+    assert script.play() == [1]
 
 
 def test_refused_streams() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from tests.unit.client.scripted import ScriptedConnection
+
 from statewright.client.call import Reply
-from statewright.client.flow.effects import Send, Yield
-from statewright.client.flow.pages import Page, all_of, page_of
-from statewright.client.settings import ClientSettings
+from statewright.client.connection import complete
+from statewright.client.send import Page, all_of, page_of
 
 
 class Item(NamedTuple):
@@ -25,22 +26,12 @@ def reply(page: int, total: int, *items: str) -> Reply:
 
 def read(*replies: Reply) -> tuple[list[str], list[Any]]:
     """Return the ids of the items, and the numbers of the requested pages."""
-    ids: list[str] = []
-    pages: list[Any] = []
-    outcomes = list(replies)
-    flow = all_of(CALL, ClientSettings())
-    effect = next(flow)
-    try:
-        while True:
-            if isinstance(effect, Yield):
-                ids.append(effect.item.id)
-                effect = flow.send(None)
-            else:
-                assert isinstance(effect, Send)
-                pages.append(dict(effect.call.params)["page"])
-                effect = flow.send(outcomes.pop(0))
-    except StopIteration:
-        return ids, pages
+    connection = ScriptedConnection(*replies)
+
+    async def ids() -> list[str]:
+        return [item.id async for item in all_of(CALL, connection)]
+
+    return complete(ids()), [dict(call.params)["page"] for call in connection.calls]
 
 
 def test_one_page() -> None:

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from tests.unit.client.scripted import ScriptedConnection
 
 from statewright.client.call import Call, Reply, get, post, read_data
-from statewright.client.flow.effects import ConnectionLost, Flow, Send, Sleep, advance
-from statewright.client.flow.send import pause_after, send
+from statewright.client.connection import ConnectionLost, complete
+from statewright.client.send import pause_after, send
 from statewright.client.settings import ClientSettings
 from statewright.errors import NotFound, ServiceError, TooManyRequests
 
@@ -27,29 +28,20 @@ def success(data: Any) -> Reply:
     return Reply(status=200, headers={}, content=json.dumps({"success": True, "data": data}).encode())
 
 
-def drive(flow: Flow[Any], outcomes: list[Any]) -> tuple[Any, list[float]]:
-    """Run a flow, and return its result and its pauses."""
-    pauses: list[float] = []
-    try:
-        effect = next(flow)
-        while True:
-            if isinstance(effect, Sleep):
-                pauses.append(effect.seconds)
-                effect = advance(flow, None)
-            else:
-                assert isinstance(effect, Send)
-                effect = advance(flow, outcomes.pop(0))
-    except StopIteration as end:
-        assert not outcomes
-        return end.value, pauses
+def drive(call: Call[Any], outcomes: list[Any]) -> tuple[Any, list[float]]:
+    """Send a request, and return its result and its pauses."""
+    connection = ScriptedConnection(*outcomes, settings=SETTINGS)
+    value = complete(send(call, connection))
+    assert not connection.outcomes
+    return value, connection.pauses
 
 
 def test_an_answer_is_parsed() -> None:
-    assert drive(send(READ, SETTINGS), [success(3)]) == (3, [])
+    assert drive(READ, [success(3)]) == (3, [])
 
 
 def test_reads_are_retried_after_growing_pauses() -> None:
-    value, pauses = drive(send(READ, SETTINGS), [ConnectionLost("reset"), refusal(503), success(3)])
+    value, pauses = drive(READ, [ConnectionLost("reset"), refusal(503), success(3)])
     assert value == 3
     assert 0.5 <= pauses[0] <= 1
     assert 1 <= pauses[1] <= 2
@@ -57,45 +49,45 @@ def test_reads_are_retried_after_growing_pauses() -> None:
 
 def test_retries_are_limited() -> None:
     with pytest.raises(ServiceError, match=r"GET http://127.0.0.1:8123/api/v1/x got no answer: reset\. Check"):
-        drive(send(READ, SETTINGS), [ConnectionLost("reset")] * 3)
+        drive(READ, [ConnectionLost("reset")] * 3)
     with pytest.raises(ServiceError) as refused:
-        drive(send(READ, SETTINGS), [refusal(503, "UNAVAILABLE")] * 3)
+        drive(READ, [refusal(503, "UNAVAILABLE")] * 3)
     assert refused.value.details == {"status": 503, "code": "UNAVAILABLE", "details": None}
 
 
 def test_writes_are_not_retried() -> None:
     with pytest.raises(ServiceError, match="not known whether the request was carried out"):
-        drive(send(WRITE, SETTINGS), [ConnectionLost("reset")])
+        drive(WRITE, [ConnectionLost("reset")])
     with pytest.raises(TooManyRequests):
-        drive(send(WRITE, SETTINGS), [refusal(429)])
+        drive(WRITE, [refusal(429)])
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 500])
 def test_permanent_errors_are_not_retried(status: int) -> None:
     with pytest.raises(ServiceError):
-        drive(send(READ, SETTINGS), [refusal(status)])
+        drive(READ, [refusal(status)])
 
 
 def test_retry_after_is_honoured() -> None:
-    value, pauses = drive(send(READ, SETTINGS), [refusal(429, headers={"retry-after": "7"}), success(1)])
+    value, pauses = drive(READ, [refusal(429, headers={"retry-after": "7"}), success(1)])
     assert (value, pauses) == (1, [7])
     with pytest.raises(TooManyRequests) as refused:  # the pause is longer than the longest one
-        drive(send(READ, SETTINGS), [refusal(429, headers={"retry-after": "60"})])
+        drive(READ, [refusal(429, headers={"retry-after": "60"})])
     assert refused.value.retry_after == 60
     assert pause_after(refusal(404), SETTINGS, 1) is None
 
 
 def test_an_error_may_be_an_answer() -> None:
     call = Call(method="GET", path="/health", read=lambda answer: answer, accepted=(503,))
-    assert drive(send(call, SETTINGS), [Reply(status=503, headers={}, content=b"{}")]) == ({}, [])
+    assert drive(call, [Reply(status=503, headers={}, content=b"{}")]) == ({}, [])
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"{}", b"[]", b"\xff"])
 def test_an_answer_of_another_server_is_detected(content: bytes) -> None:
     with pytest.raises(ServiceError, match="Check that base_url belongs to a Statewright service"):
-        drive(send(READ, SETTINGS), [Reply(status=200, headers={}, content=content)])
+        drive(READ, [Reply(status=200, headers={}, content=content)])
 
 
 def test_an_error_without_an_envelope_is_raised_by_its_status() -> None:
     with pytest.raises(NotFound, match="GET /api/v1/x was answered with status 404"):
-        drive(send(READ, SETTINGS), [Reply(status=404, headers={}, content=b"<html>")])
+        drive(READ, [Reply(status=404, headers={}, content=b"<html>")])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.client.flow.sse import Message, Parser
+from statewright.client.follow import Message, Parser
 
 TEXT = (
     '\ufeffevent: STEP\r\ndata: {"a":1}\r\nid: 7\r\n\r\n'

@@ -15,7 +15,7 @@ from tests.unit.client import document as served
 from statewright import client as front
 from statewright.api.resource import Resource, camel
 from statewright.client import Client
-from statewright.client.sync_async import FlowMethod, IteratingMethod, Namespace
+from statewright.client.sync_async import IteratingMethod, Method, Namespace
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 FILTER: dict[str, Any] = {
@@ -202,9 +202,7 @@ def test_every_method_of_the_client_was_called() -> None:
     methods = {
         f"{space}.{name}".lstrip(".")
         for space, namespace in spaces.items()
-        for name, _ in inspect.getmembers(
-            type(namespace), lambda member: isinstance(member, FlowMethod | IteratingMethod)
-        )
+        for name, _ in inspect.getmembers(type(namespace), lambda member: isinstance(member, Method | IteratingMethod))
     }
     source = Path(__file__).read_text("utf-8")
     assert [name for name in sorted(methods) if f"c.{name}(" not in source] == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.chat.subject import load_chat_target
+from statewright.cli.chat.target import load_chat_target
 from statewright.cli.console.failure import UsageError
 from statewright.cli.workflow.models import NO_MODELS
 from statewright.messages import Message

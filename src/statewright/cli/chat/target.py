@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.workflow.load import load
+from statewright.cli.workflow.load import is_workflow, load
 from statewright.cli.workflow.models import Models
-from statewright.cli.workflow.states import is_workflow, load_app
 from statewright.messages import Message
 from statewright.runtime import CompiledGraph
 
@@ -72,9 +71,9 @@ class _WorkflowTarget(ChatTarget):
 
 def load_chat_target(target: str, models: Models) -> ChatTarget:
     """Load the graph of a target. Raises UsageError for a graph without messages, and the errors of `load`."""
-    if is_workflow(target):
-        return _WorkflowTarget(load_app(target, models=models), answers_pauses=True)
     app, network = load(target, models)
+    if is_workflow(target):
+        return _WorkflowTarget(app, answers_pauses=True)
     if network is not None:
         return _NetworkTarget(app, has_several_speakers=len(network.agents) > 1, network=network)
     if "messages" not in app.graph.schema.keys:

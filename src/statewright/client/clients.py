@@ -1,0 +1,191 @@
+"""The synchronous and the asynchronous client, with all resources."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+from statewright.api.access import Health
+from statewright.client.call import Call
+from statewright.client.connection import Connection, complete, import_httpx
+from statewright.client.resources.access import Costs, Keys, Workspaces
+from statewright.client.resources.automation import Schedules, Triggers, Webhooks
+from statewright.client.resources.definitions import Definitions, Graphs, Threads
+from statewright.client.resources.interrupts import Approvals, Events, Interrupts
+from statewright.client.resources.runs import Runs
+from statewright.client.settings import DEFAULT_URL, ClientSettings
+from statewright.client.sync_async import Async, F, Namespace, Sync, request
+from statewright.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+Transport = TypeVar("Transport")
+"""A transport of httpx, synchronous or asynchronous."""
+
+
+class Root(Namespace[F], ABC, Generic[F, Transport]):
+    """All resources of a service."""
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        timeout: float = 30.0,
+        *,
+        admin_token: str | None = None,
+        retries: int = 3,
+        clock: Clock | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        """Raises InvalidConfig for an invalid address, and MissingLibrary without the extra `client`."""
+        settings = ClientSettings(
+            base_url=base_url,
+            api_key=api_key,
+            admin_token=admin_token,
+            timeout=timeout,
+            retries=retries,
+            clock=clock or SystemClock(),
+        )
+        connection = self._connect(transport, settings)
+        super().__init__(connection)
+        self.runs: Runs[F] = Runs(connection)
+        self.definitions: Definitions[F] = Definitions(connection)
+        self.graphs: Graphs[F] = Graphs(connection)
+        self.interrupts: Interrupts[F] = Interrupts(connection)
+        self.approvals: Approvals[F] = Approvals(connection)
+        self.events: Events[F] = Events(connection)
+        self.threads: Threads[F] = Threads(connection)
+        self.costs: Costs[F] = Costs(connection)
+        self.webhooks: Webhooks[F] = Webhooks(connection)
+        self.schedules: Schedules[F] = Schedules(connection)
+        self.triggers: Triggers[F] = Triggers(connection)
+        self.keys: Keys[F] = Keys(connection)
+        self.workspaces: Workspaces[F] = Workspaces(connection)
+
+    @abstractmethod
+    def _connect(self, transport: Transport | None, settings: ClientSettings) -> Connection:
+        """Return the connection of the client, on the given transport or by default on a new one."""
+
+    @request
+    def health(self) -> Call[Health]:
+        """Return the health of the service, even if it is failing."""
+        return Call(method="GET", path="/health", read=Health.from_json, accepted=(503,))
+
+    @request
+    def ready(self) -> Call[bool]:
+        """Return True if the service accepts requests."""
+        return Call(method="GET", path="/ready", read=lambda answer: answer["status"] == "ready", accepted=(503,))
+
+    @request
+    def metrics(self) -> Call[str]:
+        """Return the metrics of the service, in the text format of Prometheus."""
+        return Call(method="GET", path="/metrics", read=str, repeatable=True, is_text=True)
+
+
+# -- synchronous
+
+
+class Client(Root[Sync, "httpx.BaseTransport"]):
+    """Synchronous client of a service. Thread-safe. Close it with `close`, or use it in `with`."""
+
+    def _connect(self, transport: httpx.BaseTransport | None, settings: ClientSettings) -> SyncConnection:
+        self._http = import_httpx().Client(transport=transport)
+        return SyncConnection(self._http, settings)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SyncConnection(Connection):
+    """Blocks the thread of the caller."""
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return complete(coroutine)
+
+    def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
+        try:
+            while True:
+                yield complete(items.__anext__())
+        except StopAsyncIteration:
+            return
+        finally:
+            complete(items.aclose())
+
+    async def sleep(self, seconds: float) -> None:
+        self.settings.clock.wait(threading.Event(), seconds)
+
+    async def _send(self, request: Any, *, stream: bool = False) -> Any:
+        return self._http.send(request, stream=stream)
+
+    async def _read(self, response: Any) -> bytes:
+        return response.read()
+
+    async def _pieces(self, response: Any) -> AsyncIterator[bytes]:
+        for piece in response.iter_bytes():
+            yield piece
+
+    async def _close(self, response: Any) -> None:
+        response.close()
+
+
+# -- asynchronous
+
+
+class AsyncClient(Root[Async, "httpx.AsyncBaseTransport"]):
+    """Asynchronous client of a service. Close it with `aclose`, or use it in `async with`."""
+
+    def _connect(self, transport: httpx.AsyncBaseTransport | None, settings: ClientSettings) -> AsyncConnection:
+        self._http = import_httpx().AsyncClient(transport=transport)
+        return AsyncConnection(self._http, settings)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class AsyncConnection(Connection):
+    """Suspends the task of the caller."""
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        return coroutine
+
+    def iterate(self, items: AsyncGenerator[T]) -> AsyncGenerator[T]:
+        return items
+
+    async def sleep(self, seconds: float) -> None:
+        loop, passed = asyncio.get_running_loop(), asyncio.Event()
+        timer = self.settings.clock.call_later(seconds, lambda: loop.call_soon_threadsafe(passed.set))
+        try:
+            await passed.wait()
+        finally:
+            timer.cancel()
+
+    async def _send(self, request: Any, *, stream: bool = False) -> Any:
+        return await self._http.send(request, stream=stream)
+
+    async def _read(self, response: Any) -> bytes:
+        return await response.aread()
+
+    def _pieces(self, response: Any) -> AsyncIterator[bytes]:
+        return response.aiter_bytes()
+
+    async def _close(self, response: Any) -> None:
+        await response.aclose()
