@@ -184,23 +184,12 @@ class _AgentNodes:
         return Command(update={**update, "made": done}, goto="ordered" if done < len(calls) else _after_tools(state))
 
     async def _run_tool(self, call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
-        context = ToolContext(
-            stream_writer=runtime.stream_writer,
-            idempotency_key=runtime.idempotency_key,
-            tool_call_id=call.id,
-            runtime=runtime,
-            state=view.state,
-            network=view.network,
-            agent=self._agent,
-        )
+        context = ToolContext.for_call(call, runtime, state=view.state, network=view.network, agent=self._agent)
         tools = await self._agent.all_tools()
         try:
             answer = await run_tool_call(call, tools, context, kept=RESULTS)
-        except Exception as error:
-            return {"messages": [failure_message(call, context, error)]}
-        try:
             update = _tool_update(call, view, runtime)
-        except ToolError as error:
+        except Exception as error:
             return {"messages": [failure_message(call, context, error)]}
         return {"messages": [answer_message(call, context, answer)], **update}
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PydanticUser
 from pydantic.json_schema import GenerateJsonSchema
 
 from statewright.agents.tools.answers import as_text
-from statewright.agents.tools.injected import InjectedSource, injected_source
+from statewright.agents.tools.injected import injected_sources
 from statewright.agents.tools.tool import ToolContext, WrongCall
 from statewright.channels import MISSING
 from statewright.errors import ToolError, suggestion
@@ -28,9 +28,7 @@ class Signature:
     def __init__(self, tool: str, function: Callable[..., Any], described: Mapping[str, str]) -> None:
         self._tool = tool
         parameters = _parameters_of(tool, function)
-        self._injected: dict[str, InjectedSource] = {
-            parameter.name: source for parameter in parameters if (source := _source(tool, parameter)) is not None
-        }
+        self._injected = injected_sources(tool, parameters)
         arguments = [parameter for parameter in parameters if parameter.name not in self._injected]
         self._names = [parameter.name for parameter in arguments if not _is_var_keyword(parameter)]
         self._model = _model(tool, arguments, described)
@@ -106,13 +104,6 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Para
     if nameless:
         raise ToolError(f"Tool {tool!r} takes {nameless[0]!r} by position only. Give the parameter a name.")
     return parameters
-
-
-def _source(tool: str, parameter: inspect.Parameter) -> InjectedSource | None:
-    try:
-        return injected_source(parameter)
-    except ToolError as error:
-        raise ToolError(f"Tool {tool!r}: {error}") from error
 
 
 def _is_var_keyword(parameter: inspect.Parameter) -> bool:

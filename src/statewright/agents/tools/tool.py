@@ -7,13 +7,14 @@ masked where they repeat one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Final, Protocol
 
 from statewright.errors import ToolError
 from statewright.graph import ExecutionInfo, Runtime
+from statewright.messages import ToolCall
 from statewright.redaction import KnownSecrets
 from statewright.runtime import get_config
 from statewright.runtime.tasks.scope import current_scope
@@ -89,6 +90,17 @@ class ToolContext:
     """All tools that the model may call, as they were passed to a ToolNode."""
     in_place: bool = False
     """True to call a plain function on the current thread, where nothing else is waiting."""
+
+    @classmethod
+    def for_call(cls, call: ToolCall, runtime: Runtime[Any], **fields: Any) -> ToolContext:
+        """Return the context of a call that a model requested, in the task that makes it."""
+        return cls(
+            stream_writer=runtime.stream_writer,
+            idempotency_key=runtime.idempotency_key,
+            tool_call_id=call.id,
+            runtime=runtime,
+            **fields,
+        )
 
     @property
     def store(self) -> Store | None:
@@ -168,11 +180,6 @@ def check_name(name: str) -> str:
 
 
 # -- errors
-
-
-def describe_problems(errors: Iterable[Any], root: str = "") -> str:
-    """Return the errors that pydantic lists as text; `root` stands for the path of the whole value."""
-    return "; ".join(f"{'.'.join(map(str, error['loc'])) or root}: {error['msg']}" for error in errors)
 
 
 class WrongCall(ToolError):
