@@ -18,9 +18,9 @@ from typing import Annotated, Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import acall_with_kwargs
-from statewright.agents.loop.call import RunView, current_call
 from statewright.agents.loop.model_call import ask, cut_short_reason, keep_answer, not_retried, retry_policy
 from statewright.agents.loop.request import Inference, next_tool_choice
+from statewright.agents.loop.run import RunView, current_call
 from statewright.agents.state.result import AgentResult
 from statewright.agents.tools import Tool, ToolContext
 from statewright.agents.tools.calling import (

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import acall_with_kwargs
-from statewright.agents.loop.call import RunView, data_fields, enter_call
 from statewright.agents.loop.model_call import CUT_SHORT
+from statewright.agents.loop.run import RunView, data_fields, enter_call
 from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.router import RoutingAgent
 from statewright.agents.network.state import (

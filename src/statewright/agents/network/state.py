@@ -11,9 +11,8 @@ from functools import partial
 from typing import Annotated, Any, Final, cast
 
 from statewright.agents.agent import Agent
-from statewright.agents.loop.call import AgentCall, RunBuilder, RunView, data_fields
 from statewright.agents.loop.model_call import usage_in_journal
-from statewright.agents.loop.run import NetworkRun
+from statewright.agents.loop.run import AgentCall, NetworkRun, RunBuilder, RunView, data_fields
 from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.registry import RunAgents
 from statewright.agents.state.data import PREFIX

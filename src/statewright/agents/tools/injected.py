@@ -295,6 +295,9 @@ def _read_field(context: ToolContext, field: str) -> Any:
     state = context.state
     if isinstance(state, Mapping):
         return cast("Mapping[str, Any]", state).get(field, MISSING)
-    data: Any = getattr(state, "data", state)
-    value: Any = data.get(field, MISSING) if isinstance(data, Mapping) else getattr(data, field, MISSING)
+    data = getattr(state, "data", state)
+    if isinstance(data, Mapping):
+        value = cast("Mapping[str, Any]", data).get(field, MISSING)
+    else:
+        value = getattr(data, field, MISSING)
     return copy.deepcopy(value)  # concurrent calls must not share what they read

@@ -151,7 +151,9 @@ _WORDS: Final[Mapping[FinishReason, str]] = {
 }
 """The providers' words in lower case, and ours. Google reports `OTHER` for an answer that it withholds for an
 undisclosed reason."""
-_REASONS: Final = {word: reason for reason, words in _WORDS.items() for word in words.split()}
+_REASONS: Final[Mapping[str, FinishReason]] = {
+    word: reason for reason, words in _WORDS.items() for word in words.split()
+}
 _KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
 
 

@@ -183,7 +183,12 @@ def request_parameters(request: ModelRequest, model: Model) -> ModelRequestParam
     from pydantic_ai.tools import ToolDefinition
 
     tools = [
-        ToolDefinition(tool.name, dict(tool.parameters), description=tool.description, strict=tool.strict)
+        ToolDefinition(
+            name=tool.name,
+            parameters_json_schema=dict(tool.parameters),
+            description=tool.description,
+            strict=tool.strict,
+        )
         for tool in request.tools
     ]
     if request.output is None:
