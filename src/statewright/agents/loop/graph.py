@@ -5,7 +5,7 @@
 
 Every arrow is a saved superstep, so a crash costs only the call in progress: a finished tool is not called again, and
 the model is not asked again for an answer that was saved. The state of the network comes with the `AgentCall` (see
-`call`); this graph's state holds only what is new since.
+`run`); this graph's state holds only what is new since.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ that are done, `then` the node after the tools; `notes` belong to the agent's me
 
 
 def compile_agent(agent: Agent) -> CompiledGraph:
-    """Return the compiled graph of an agent. It runs within a call, see `call.enter_call`."""
+    """Return the compiled graph of an agent. It runs within a call, see `run.enter_call`."""
     steps = _AgentNodes(agent)
     retries = retry_policy(agent.retries)
     graph = StateGraph(dict(_STATE))
@@ -197,6 +197,7 @@ class _AgentNodes:
         """Build the result, as the hook on_finish leaves it."""
         view = current_call().view(state)
         messages = repair_tool_rounds(state.get("messages", []))
+        last_answer = next((message for message in reversed(messages) if message.role == "assistant"), None)
         result = AgentResult(
             agent_name=self._agent.name,
             messages=messages,
@@ -204,18 +205,12 @@ class _AgentNodes:
             id=runtime.idempotency_key,
             usage=Usage(*state.get("usage") or ()),
             requests=state.get("requests", 0),
-            stop_reason=state.get("stop") or _cut_short_reason(messages),
+            stop_reason=state.get("stop") or cut_short_reason(last_answer),
         )
         hook = self._agent.lifecycle.on_finish
         if hook is not None:
             result = await self._call_hook(hook, view, result)
         return {"result": result, **view.update()}
-
-
-def _cut_short_reason(messages: Sequence[Message]) -> str | None:
-    """Return `length` or `refused` if the last answer ended so; None otherwise."""
-    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
-    return cut_short_reason(last) if last is not None else None
 
 
 def _tool_update(call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:

@@ -87,9 +87,9 @@ async def ask(
     return ModelResponse(message, response.usage, response.model, response.finish_reason)
 
 
-def cut_short_reason(message: Message) -> str | None:
-    """Return `length` or `refused` if a message ended so; None if it is complete."""
-    return message.finish_reason if message.finish_reason in CUT_SHORT else None
+def cut_short_reason(message: Message | None) -> str | None:
+    """Return `length` or `refused` if a message ended so; None if it is complete, or there is none."""
+    return message.finish_reason if message is not None and message.finish_reason in CUT_SHORT else None
 
 
 async def _complete(model: ChatModel, request: ModelRequest) -> Any:

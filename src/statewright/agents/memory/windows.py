@@ -4,6 +4,7 @@ summary of the older turns."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from statewright.agents.memory.conversation import Conversation, read_conversation
 from statewright.agents.memory.limits import Limits, check_at_least, estimate_tokens, recent_start
@@ -30,7 +31,7 @@ class SummarizingWindow:
         fits: Callable[[Sequence[Message]], bool],
         start: Callable[[Conversation], int],
         context: MemoryContext,
-        window: Callable[[Conversation, Sequence[Message]], int] | None = None,
+        window: Callable[[Sequence[Message]], int] | None = None,
     ) -> list[Message]:
         """Return the messages to send. If they do not satisfy `fits`, units before `start` are summarized.
 
@@ -47,7 +48,7 @@ class SummarizingWindow:
                     self._summaries.record_failure(turn, context)
         selected = _with_summary(conversation, summary)
         if window is not None and summary.units < first and not fits(selected):
-            selected = _with_summary(conversation, summary, window(conversation, _summary_messages(summary)))
+            selected = _with_summary(conversation, summary, window(_summary_messages(summary)))
         return [*conversation.head, *selected]
 
 
@@ -80,12 +81,9 @@ class Summarizing:
         return await self._window.select(
             read_conversation(messages),
             fits=lambda selected: self._after.allow([message for message in selected if not is_summary(message)]),
-            start=self._start,
+            start=partial(recent_start, limits=self._keep),
             context=context,
         )
-
-    def _start(self, conversation: Conversation) -> int:
-        return recent_start(conversation, self._keep)
 
 
 # -- windows
@@ -144,13 +142,7 @@ class Buffer:
         return await self._summaries.select(
             conversation,
             fits=lambda selected: self._limits.allow(selected, head_tokens),
-            start=self._half_start,
+            start=partial(recent_start, limits=self._limits.half()),
             context=context,
-            window=self._window_start,
+            window=lambda summary: recent_start(conversation, self._limits.without(summary)),
         )
-
-    def _half_start(self, conversation: Conversation) -> int:
-        return recent_start(conversation, self._limits.half())
-
-    def _window_start(self, conversation: Conversation, summary_messages: Sequence[Message]) -> int:
-        return recent_start(conversation, self._limits.without(summary_messages))

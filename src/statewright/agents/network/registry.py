@@ -37,13 +37,9 @@ class AgentRegistry:
         """Add a declared agent. Raises InvalidConfig if another one has its name."""
         self.declared = agents_by_name(f"Network {self.network!r}", [*self.declared.values(), agent])
 
-    def for_run(self, run: str) -> RunAgents:
-        """Return the agents of one run, with those that its own router has created."""
-        return RunAgents(self, run)
-
 
 class RunAgents:
-    """The agents that one run can call."""
+    """The agents that one run can call, with those that its own router has created."""
 
     def __init__(self, registry: AgentRegistry, run: str) -> None:
         self._registry = registry

@@ -129,7 +129,8 @@ def _read_choice(result: AgentResult, network: NetworkRun[Any]) -> list[str] | N
     choice = _last_choice(result, [agent.name for agent in network.available_agents])
     if choice is None:
         last = next((message for message in reversed(result.output) if message.role == "assistant"), None)
-        ending = f" and ended with {last.finish_reason!r}" if last is not None and cut_short_reason(last) else ""
+        reason = cut_short_reason(last)
+        ending = f" and ended with {reason!r}" if reason is not None else ""
         raise InvalidConfig(
             f"The routing model of network {network.name!r} named no existing agent in {_ATTEMPTS} answers; its "
             f"last one was {(last.text if last is not None else '')[:200]!r}{ending}. Describe the agents better, or "

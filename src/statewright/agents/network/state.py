@@ -72,7 +72,7 @@ def check_fields(values: Values) -> None:
 def run_agents(network: NetworkDefinition[Any], runtime: Runtime[Any]) -> RunAgents:
     """Return the agents of the current run, which is identified by its thread or run id, and its namespace."""
     info = runtime.execution_info
-    return network.registry.for_run(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
+    return RunAgents(network.registry, f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
 
 
 def build_run(

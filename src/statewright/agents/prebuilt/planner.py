@@ -234,7 +234,7 @@ class _PlannerNodes:
         output = await self._executor.call({MESSAGES: [Message(f"{context}\n\nYour step:\n{step['task']}")]})
         last = output.last
         done = {"id": step["id"], "task": step["task"], "result": last.text if last is not None else ""}
-        finish_reason = cut_short_reason(last) if last is not None else None
+        finish_reason = cut_short_reason(last)
         return {"past_steps": [{**done, "finish_reason": finish_reason} if finish_reason else done]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:

@@ -144,8 +144,8 @@ class _ReflectionNodes:
 
     async def _write_draft(self, messages: Iterable[Message]) -> tuple[str, str | None]:
         """Return a draft, and its finish reason if it is incomplete."""
-        output = await self._author.call({MESSAGES: list(messages)})
-        return (output.last.text, cut_short_reason(output.last)) if output.last is not None else ("", None)
+        last = (await self._author.call({MESSAGES: list(messages)})).last
+        return last.text if last is not None else "", cut_short_reason(last)
 
     def _critique_or_end(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
         if count >= self._max_iterations:

@@ -117,23 +117,19 @@ def _from_agentkit(message: Any) -> Any:
     return {key: value for key, value in fields.items() if key != "type"} if kind == "text" else fields
 
 
+_STORED: Final = ("agent_name", "messages", "created_at", "id", "usage", "requests", "stop_reason")
+"""The fields in the order in which they are stored."""
+
+
 def _encode_result(result: AgentResult) -> list[Any]:
-    usage = result.usage.to_list()
-    created_at = result.created_at.astimezone(UTC)
-    return [result.agent_name, list(result.messages), created_at, result.id, usage, result.requests, result.stop_reason]
+    usage, created_at = result.usage.to_list(), result.created_at.astimezone(UTC)
+    converted = {"messages": list(result.messages), "created_at": created_at, "usage": usage}
+    return list(({name: getattr(result, name) for name in _STORED} | converted).values())
 
 
 def _decode_result(parts: list[Any]) -> AgentResult:
-    name, messages, created_at, result_id, usage, requests, stop_reason = parts
-    return AgentResult(
-        agent_name=name,
-        messages=messages,
-        created_at=created_at,
-        id=result_id,
-        usage=Usage(*usage),
-        requests=requests,
-        stop_reason=stop_reason,
-    )
+    fields = dict(zip(_STORED, parts, strict=True))
+    return AgentResult(**{**fields, "usage": Usage(*fields["usage"])})
 
 
 stored_as(57, AgentResult, _encode_result, _decode_result)

@@ -160,7 +160,9 @@ def failure_message(call: ToolCall, context: ToolContext, error: Exception, text
     """Return the message that reports a failed call to the model. Raises errors of the run itself."""
     if isinstance(error, _NOT_FOR_MODELS):
         raise error
-    text = text if text is not None else _failure_text(error)
+    if text is None:
+        describe = _error_text if isinstance(error, ModelRetry | ToolError) else _describe_error
+        text = f"Error: {describe(error)}"
     _record_call(call, context, text)
     return _result_message(call, text, {"status": "error"})
 
@@ -214,11 +216,6 @@ def _nested_context(context: ToolContext) -> ToolContext:
 def tool_options(tool: Tool) -> ToolOptions:
     """Return the options of a tool; the defaults for a tool without options."""
     return getattr(tool, "options", None) or ToolOptions()
-
-
-def _failure_text(error: Exception) -> str:
-    describe = _error_text if isinstance(error, ModelRetry | ToolError) else _describe_error
-    return f"Error: {describe(error)}"
 
 
 def _describe_error(error: BaseException) -> str:
