@@ -16,7 +16,7 @@ from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import describe_call, keep_answer
 from statewright.agents.loop.run import AgentCall, RunView
 from statewright.agents.memory import MemoryContext, MemoryStrategy
-from statewright.agents.state.usage_limits import Allowance
+from statewright.agents.state.result import Allowance
 from statewright.agents.tools import Tool
 from statewright.agents.tools.calling import tool_options
 from statewright.errors import InvalidConfig, ModelError

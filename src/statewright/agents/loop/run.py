@@ -15,9 +15,8 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import call_with_kwargs
 from statewright.agents.state.data import PREFIX, DataSchema
-from statewright.agents.state.result import AgentResult
+from statewright.agents.state.result import AgentResult, UsageLimits, total_usage
 from statewright.agents.state.state import Formatter, State, result_messages
-from statewright.agents.state.usage_limits import UsageLimits, total_usage
 from statewright.checkpoint import Interrupt
 from statewright.errors import InvalidConfig, RoutingError, ToolError, suggestion
 from statewright.messages import Message

@@ -11,8 +11,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from statewright.agents.memory.conversation import Conversation, read_conversation
-from statewright.agents.memory.limits import Limits, check_at_least, recent_start
+from statewright.agents.memory.conversation import Conversation, Limits, check_at_least, read_conversation, recent_start
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.errors import InvalidConfig, ModelError
 from statewright.fingerprint import fingerprint

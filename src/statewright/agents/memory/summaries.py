@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from statewright.agents.memory.conversation import Unit
-from statewright.agents.memory.limits import estimate_tokens
+from statewright.agents.memory.conversation import Unit, estimate_tokens
 from statewright.agents.memory.strategy import MemoryContext
 from statewright.encodable import encodable_text
 from statewright.lru_cache import LRUCache

@@ -6,8 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from statewright.agents.memory.conversation import Conversation, read_conversation
-from statewright.agents.memory.limits import Limits, check_at_least, estimate_tokens, recent_start
+from statewright.agents.memory.conversation import (
+    Conversation,
+    Limits,
+    check_at_least,
+    estimate_tokens,
+    read_conversation,
+    recent_start,
+)
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.agents.memory.summaries import Summaries, Summary, is_summary
 from statewright.errors import InvalidConfig

@@ -13,12 +13,10 @@ from typing import Annotated, Any, Final, cast
 from statewright.agents.agent import Agent
 from statewright.agents.loop.model_call import usage_in_journal
 from statewright.agents.loop.run import AgentCall, NetworkRun, RunBuilder, RunView, data_fields
-from statewright.agents.network.definition import NetworkDefinition
-from statewright.agents.network.registry import RunAgents
+from statewright.agents.network.definition import NetworkDefinition, RunAgents
 from statewright.agents.state.data import PREFIX
-from statewright.agents.state.result import USER, AgentResult
+from statewright.agents.state.result import USER, AgentResult, total_usage
 from statewright.agents.state.state import State, user_turn
-from statewright.agents.state.usage_limits import total_usage
 from statewright.channels import Ephemeral, Overwrite
 from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import InvalidConfig, InvalidUpdateError, suggestion

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, get_origin
 
 from statewright.agents.loop.model_call import ask
-from statewright.agents.tools.schema import ValueSchema
+from statewright.agents.tools.signature import ValueSchema
 from statewright.errors import InvalidConfig, MissingLibrary, ModelAnswerInvalid
 from statewright.graph import Runtime
 from statewright.json_schema import UnusableSchema

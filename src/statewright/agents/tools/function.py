@@ -9,11 +9,10 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple, TypedDict, Unpack, overload
 
 from statewright.agents.tools.answers import IteratorReader
-from statewright.agents.tools.schema import ValueSchema
-from statewright.agents.tools.signature import Signature
+from statewright.agents.tools.signature import Signature, ValueSchema
 from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, WrongCall, check_name
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
@@ -101,18 +100,21 @@ async def _await_answer(answer: Any) -> Any:
     return await answer
 
 
+class _Options(TypedDict, total=False):
+    """The fields of ToolOptions, as keyword arguments."""
+
+    approve: Approval
+    timeout: float | None
+    strict: bool | None
+    in_order: bool | None
+    return_direct: bool
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> ToolFunction: ...
 @overload
 def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    approve: Approval = False,
-    timeout: float | None = None,
-    strict: bool | None = None,
-    return_direct: bool = False,
-    in_order: bool | None = None,
+    *, name: str | None = None, description: str | None = None, **options: Unpack[_Options]
 ) -> Callable[[Callable[..., Any]], ToolFunction]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -120,25 +122,13 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    approve: Approval = False,
-    timeout: float | None = None,
-    strict: bool | None = None,
-    return_direct: bool = False,
-    in_order: bool | None = None,
+    **options: Unpack[_Options],
 ) -> Any:
     """Make a tool of a function: a decorator, with or without options.
 
-    With `approve` a person must approve each call; `timeout` is in seconds; `return_direct` ends the agent with the
-    answer of the tool; `in_order` makes its calls one after another, which is the default for tools that can write to
-    the state of a network. Raises ToolError for a function whose arguments cannot be described.
+    `options` are those of ToolOptions. Raises ToolError for a function whose arguments cannot be described.
     """
-    options = ToolOptions(
-        approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
-    )
-
-    def decorate(decorated: Callable[..., Any]) -> ToolFunction:
-        return ToolFunction(decorated, name=name, description=description, options=options)
-
+    decorate = partial(ToolFunction, name=name, description=description, options=ToolOptions(**options))
     return decorate if function is None else decorate(function)
 
 
@@ -242,11 +232,7 @@ def create_tool(
     description: str = "",
     parameters: Any = None,
     handler: Handler,
-    approve: Approval = False,
-    timeout: float | None = None,
-    strict: bool | None = None,
-    return_direct: bool = False,
-    in_order: bool | None = None,
+    **options: Unpack[_Options],
 ) -> HandlerTool:
     """Create a tool from a name, a schema and a handler.
 
@@ -254,7 +240,4 @@ def create_tool(
     Schema of an object, for which it gets a dict; None for no arguments. Options are those of `tool`. Raises ToolError
     for an invalid name or schema.
     """
-    options = ToolOptions(
-        approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
-    )
-    return HandlerTool(name, description, parameters, handler, options)
+    return HandlerTool(name, description, parameters, handler, ToolOptions(**options))

@@ -23,8 +23,7 @@ from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
 
 from pydantic import ValidationError
 
-from statewright.agents.tools.schema import describe_problems
-from statewright.agents.tools.tool import ToolContext
+from statewright.agents.tools.tool import ToolContext, describe_problems
 from statewright.channels import MISSING
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import Runtime

@@ -7,7 +7,7 @@ masked where they repeat one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Final, Protocol
@@ -180,6 +180,11 @@ def check_name(name: str) -> str:
 
 
 # -- errors
+
+
+def describe_problems(errors: Iterable[Any], root: str = "") -> str:
+    """Return the errors that pydantic lists as text; `root` stands for the path of the whole value."""
+    return "; ".join(f"{'.'.join(map(str, error['loc'])) or root}: {error['msg']}" for error in errors)
 
 
 class WrongCall(ToolError):

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright.agents.memory.conversation import read_conversation
-from statewright.agents.memory.limits import Limits, check_at_least, recent_start
+from statewright.agents.memory.conversation import Limits, check_at_least, read_conversation, recent_start
 from statewright.errors import InvalidConfig
 
 

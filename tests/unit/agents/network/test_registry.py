@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import Agent, Network
-from statewright.agents.network.registry import MAX_RUNS, AgentRegistry, RunAgents, reachable_agents
+from statewright.agents.network.definition import MAX_RUNS, AgentRegistry, RunAgents, reachable_agents
 from statewright.errors import InvalidConfig, RoutingError
 
 ANN, BOB, ZOE = Agent("Ann"), Agent("Bob"), Agent("Zoe")

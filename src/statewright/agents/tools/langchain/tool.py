@@ -23,8 +23,7 @@ from statewright.agents.tools.langchain.signature import (
     sources_of,
     with_exact_config,
 )
-from statewright.agents.tools.schema import describe_problems
-from statewright.agents.tools.tool import ToolContext, ToolOptions, WrongCall, check_name
+from statewright.agents.tools.tool import ToolContext, ToolOptions, WrongCall, check_name, describe_problems
 from statewright.channels import MISSING
 from statewright.graph import Command, Send, is_coroutine_function
 from statewright.langchain_messages import from_langchain, is_langchain_message, to_langchain
