@@ -101,7 +101,9 @@ class _AgentNodes:
         usage += response.usage
         view.network.count(window.usage + response.usage)
         with not_retried():
-            messages = await self._apply_on_response(view, [response.message])
+            messages: Sequence[Message] = [response.message]
+            if (hook := agent.lifecycle.on_response) is not None:
+                messages = list((await self._call_hook(hook, view, self._partial_result(messages))).messages)
             update |= {
                 "messages": messages,
                 "iteration": state.get("iteration", 0) + 1,
@@ -118,13 +120,6 @@ class _AgentNodes:
         if agent.lifecycle.on_response is None and agent.stop_when is None:
             return await call()
         return await keep_answer(runtime, "the model", call)
-
-    async def _apply_on_response(self, view: RunView, messages: list[Message]) -> list[Message]:
-        """Return the messages of an answer, as the hook on_response leaves them."""
-        hook = self._agent.lifecycle.on_response
-        if hook is None:
-            return messages
-        return list((await self._call_hook(hook, view, self._partial_result(messages))).messages)
 
     def _partial_result(self, messages: Sequence[Message]) -> AgentResult:
         """Return the messages so far as a result."""

@@ -155,16 +155,14 @@ class AgentCall:
         return RunView(self.build_run(values, Usage(*agent_state.get("usage") or ())), self.schema, values)
 
 
+@dataclass(slots=True)
 class RunView:
     """The network's run as one hook or tool sees it, and the update that its changes amount to."""
 
-    __slots__ = ("_schema", "_values", "network")
-
-    def __init__(self, run: NetworkRun[Any], schema: DataSchema, values: Mapping[str, Any]) -> None:
-        """`values` are those from which the data of the run was built."""
-        self.network = run
-        self._schema = schema
-        self._values = values
+    network: NetworkRun[Any]
+    schema: DataSchema
+    values: Mapping[str, Any]
+    """The data before any changes."""
 
     @property
     def state(self) -> State[Any]:
@@ -177,7 +175,7 @@ class RunView:
 
     def update(self) -> dict[str, Any]:
         """Return the changes as an update of a graph: fields of the data, and scheduled agents."""
-        changes = self._schema.changes(self.network.state.data, self._values)
+        changes = self.schema.changes(self.network.state.data, self.values)
         scheduled = {"scheduled": self.network.scheduled} if self.network.scheduled else {}
         return {**{f"{PREFIX}{name}": value for name, value in changes.items()}, **scheduled}
 

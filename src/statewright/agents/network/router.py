@@ -23,7 +23,7 @@ _ATTEMPTS: Final = 3
 """Maximum number of answers of the default router until it names an existing agent."""
 _SYSTEM: Final = """\
 You coordinate a group of agents. Look at the request and at what has been said and done so far. If something is left \
-to do, choose the agent that should do it next by calling `select_agent`. If everything that was asked for is done, \
+to do, choose the agent that should do it next by calling `select_agent`. If the whole request is done, \
 call `done`.
 
 The agents:
@@ -75,7 +75,7 @@ def default_router() -> RoutingAgent:
         system=_system_prompt,
         tools=[
             ToolFunction(_select_agent, name=SELECT, description="Choose the agent that comes next."),
-            ToolFunction(_done, name=DONE, description="Report that everything that was asked for is done."),
+            ToolFunction(_done, name=DONE, description="Report that the whole request is done."),
         ],
         tool_choice="any",
         max_iter=_ATTEMPTS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, NotRequired, cast
 
 from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
@@ -58,9 +59,6 @@ def create_agent(
     handle_tool_errors: ErrorHandling = True,
     checkpointer: Checkpointer | None = None,
     store: Store | None = None,
-    interrupt_before: Sequence[str] | str | None = None,
-    interrupt_after: Sequence[str] | str | None = None,
-    debug: bool = False,
     name: str = "agent",
     **options: Any,
 ) -> CompiledGraph:
@@ -70,37 +68,20 @@ def create_agent(
     system prompt, or a function of the same that returns it. `pre_model_hook` and `post_model_hook` are nodes before
     and after the model; if the first one writes `llm_input_messages`, these are sent instead of the messages.
     `response_format` requests a final answer of that schema, stored in `structured_response`. `memory` selects the part
-    of a long conversation to send. Each tool call is a task of its own.
+    of a long conversation to send. Each tool call is a task of its own. `options` are those of `StateGraph.compile`.
     """
     problem = setting_problem(settings or {})
     if problem is not None:
         raise InvalidConfig(f"Agent {name!r} is invalid: {problem}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
-    nodes = _AgentNodes(
-        name,
-        model,
-        node,
-        prompt=prompt,
-        memory=memory,
-        settings=settings or {},
-        answer=StructuredOutput(response_format) if response_format is not None else None,
-        before=pre_model_hook,
-        after=post_model_hook,
-    )
+    answer = StructuredOutput(response_format) if response_format is not None else None
+    nodes = _AgentNodes(name, model, node, prompt, memory, settings or {}, answer, pre_model_hook, post_model_hook)
     state = _state(state_schema, has_input=pre_model_hook is not None, has_memory=memory is not None)
     graph = StateGraph(state, context_schema=context_schema)
     if response_format is not None and not isinstance(response_format, Mapping):
         graph.allow_types(response_format)
     nodes.add_to(graph, retry_policy(retries))
-    return graph.compile(
-        checkpointer,
-        store=store,
-        interrupt_before=interrupt_before,
-        interrupt_after=interrupt_after,
-        debug=debug,
-        name=name,
-        **options,
-    )
+    return graph.compile(checkpointer, store=store, name=name, **options)
 
 
 def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **options: Any) -> CompiledGraph:
@@ -110,51 +91,42 @@ def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **op
     return create_agent(model, tools, **options)
 
 
+@dataclass(eq=False)
 class _AgentNodes:
     """The nodes of an agent, and the edges that follow from the optional ones."""
 
-    def __init__(
-        self,
-        name: str,
-        model: Any,
-        tools: ToolNode,
-        *,
-        prompt: Any,
-        memory: MemoryStrategy | None,
-        settings: Mapping[str, Any],
-        answer: StructuredOutput | None,
-        before: Hook | None,
-        after: Hook | None,
-    ) -> None:
-        self._name = name
-        self._model = model
-        self._fixed_model = as_chat_model(model) if not _is_function(model) else None
-        self._tools = tools
-        self._prompt = prompt
-        self._memory = memory
-        self._settings = settings
-        self._answer = answer
-        self._before = before
-        self._after = after
-        self._specs = tool_specs(tools.tools_by_name.values())
-        self._direct = {tool.name for tool in tools.tools_by_name.values() if tool_options(tool).return_direct}
-        self._first = "pre_model_hook" if before is not None else "model"
-        self._last = "respond" if answer is not None else END
+    name: str
+    model: Any
+    tools: ToolNode
+    prompt: Any
+    memory: MemoryStrategy | None
+    settings: Mapping[str, Any]
+    answer: StructuredOutput | None
+    before: Hook | None
+    after: Hook | None
+
+    def __post_init__(self) -> None:
+        tools = self.tools.tools_by_name.values()
+        self._fixed_model = as_chat_model(self.model) if not _is_function(self.model) else None
+        self._specs = tool_specs(tools)
+        self._direct = {tool.name for tool in tools if tool_options(tool).return_direct}
+        self._first = "pre_model_hook" if self.before is not None else "model"
+        self._last = "respond" if self.answer is not None else END
 
     def add_to(self, graph: StateGraph, policy: RetryPolicy | None) -> None:
         """Add the nodes and the edges to a graph."""
         first, last = self._first, self._last
-        targets = dict.fromkeys(["tools", "post_model_hook" if self._after is not None else last, END])
+        targets = dict.fromkeys(["tools", "post_model_hook" if self.after is not None else last, END])
         graph.add_edge(START, first)
-        if self._before is not None:
-            graph.add_node("pre_model_hook", self._before)
+        if self.before is not None:
+            graph.add_node("pre_model_hook", self.before)
             graph.add_edge("pre_model_hook", "model")
         graph.add_node("model", self, retry_policy=policy, destinations=list(targets))
-        graph.add_node("tools", self._tools)
-        if self._after is not None:
-            graph.add_node("post_model_hook", self._after)
+        graph.add_node("tools", self.tools)
+        if self.after is not None:
+            graph.add_node("post_model_hook", self.after)
             graph.add_conditional_edges("post_model_hook", self._after_hook, {"tools": "tools", last: last})
-        if self._answer is not None:
+        if self.answer is not None:
             graph.add_node("respond", self._respond, retry_policy=policy)
             graph.add_edge("respond", END)
         if self._direct:
@@ -169,12 +141,12 @@ class _AgentNodes:
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Call the model, and go to the tools that it requests, to the hook, or to the end."""
         request, update = await self._request(state, runtime)
-        response = await ask(await self._model_for(state, runtime), request, runtime, name=self._name)
+        response = await ask(await self._model_for(state, runtime), request, runtime, name=self.name)
         message = response.message
         if message.tool_calls and runtime.remaining_steps < _STEPS_OF_A_TURN:
-            message = Message(NO_STEPS_LEFT, role="assistant", id=message.id, name=self._name)
+            message = Message(NO_STEPS_LEFT, role="assistant", id=message.id, name=self.name)
         goto: Any = [Send("tools", call) for call in message.tool_calls] or self._last
-        if self._after is not None:
+        if self.after is not None:
             goto = "post_model_hook"
         return Command(update={"messages": [message], **update}, goto=goto)
 
@@ -182,21 +154,21 @@ class _AgentNodes:
         """Return the next request, and the update with the notes of the agent's memory strategy."""
         messages = _as_messages(state.get("llm_input_messages") or state.get("messages") or ())
         all_notes: Mapping[str, Any] = state.get(MEMORY_NOTES) or {}
-        own_notes = all_notes.get(self._name)
-        window = await select_messages(self._memory, messages, runtime, notes=own_notes, agent=self._name)
+        own_notes = all_notes.get(self.name)
+        window = await select_messages(self.memory, messages, runtime, notes=own_notes, agent=self.name)
         system, messages = await self._apply_prompt(state, window.messages, runtime)
         request = ModelRequest(
             messages=messages,
             system=system,
             tools=self._specs,
-            metadata={"agent": self._name, "state": state},
-            **self._settings,
+            metadata={"agent": self.name, "state": state},
+            **self.settings,
         )
-        return request, {MEMORY_NOTES: {self._name: dict(window.notes)}} if window.notes else {}
+        return request, {MEMORY_NOTES: {self.name: dict(window.notes)}} if window.notes else {}
 
     async def _apply_prompt(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
         """Return the system prompt and the conversation; leading system messages become part of the prompt."""
-        prompt = self._prompt
+        prompt = self.prompt
         if prompt is not None and callable(prompt):
             prompt = await acall_with_kwargs(prompt, {"state": state, "runtime": runtime})
         if is_langchain_message(prompt):
@@ -205,7 +177,7 @@ class _AgentNodes:
             return "", [cast(Message, as_message(item)) for item in cast("list[Any]", prompt)]
         if not isinstance(prompt, str | Message | None):
             raise InvalidConfig(
-                f"The prompt of agent {self._name!r} is {prompt!r}. Pass text, a message, or a list of messages."
+                f"The prompt of agent {self.name!r} is {prompt!r}. Pass text, a message, or a list of messages."
             )
         parts = [prompt.text if isinstance(prompt, Message) else prompt] if prompt else []
         count = 0
@@ -217,14 +189,14 @@ class _AgentNodes:
     async def _model_for(self, state: Any, runtime: Runtime[Any]) -> ChatModel:
         if self._fixed_model is not None:
             return self._fixed_model
-        return as_chat_model(await acall_with_kwargs(self._model, {"state": state, "runtime": runtime}))
+        return as_chat_model(await acall_with_kwargs(self.model, {"state": state, "runtime": runtime}))
 
     async def _respond(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Request the structured answer."""
-        assert self._answer is not None
+        assert self.answer is not None
         request, update = await self._request(state, runtime)
         model = await self._model_for(state, runtime)
-        return {"structured_response": await self._answer.ask(model, request, runtime), **update}
+        return {"structured_response": await self.answer.ask(model, request, runtime), **update}
 
     def _after_hook(self, state: Any) -> Any:
         """Go to the tools that the last message still requests after the hook, or to the end."""

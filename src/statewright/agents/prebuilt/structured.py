@@ -18,7 +18,7 @@ from statewright.models.adapters.conversion import without_fence
 ATTEMPTS: Final = 3
 """Maximum number of requests until an answer fits."""
 
-_NOW_IN_FORM: Final = "Give your final answer to the conversation above now, in the form that is asked for."
+_NOW_IN_FORM: Final = "Now give your final answer to the conversation above, in the requested form."
 _CUT_OFF: Final = "it was cut off at the limit of tokens. Raise max_tokens, or ask for less."
 
 
@@ -53,9 +53,7 @@ class StructuredOutput:
                     return self._schema.read_json(without_fence(response.text))
                 except ValueError as error:
                     problem = str(error)
-            feedback = (
-                f"Your answer does not have the form that was asked for: {problem}\nAnswer with nothing but the JSON."
-            )
+            feedback = f"Your answer does not have the requested form: {problem}\nAnswer with nothing but the JSON."
             request = replace(request, messages=[*request.messages, response.message, Message(feedback)])
         raise _final_error(
             f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {problem}"

@@ -185,7 +185,10 @@ async def run_tool_call(
         limit = asyncio.timeout(options.timeout)
         try:
             async with limit:
-                call_context = _nested_context(context) if part is not None else context
+                call_context = context
+                if part is not None and context.runtime is not None:  # the runtime is bound to the nested attempt
+                    runtime = get_runtime()
+                    call_context = replace(context, runtime=runtime, stream_writer=runtime.stream_writer)
                 return await run_guarded(call_tool(tool, arguments, context=call_context, kept=kept), call)
         except TimeoutError as error:
             if not limit.expired():
@@ -203,14 +206,6 @@ def check_saveable(call: ToolCall, update: Any, runtime: Runtime[Any]) -> None:
         runtime.check_saveable(update)
     except SerdeError as error:
         raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
-
-
-def _nested_context(context: ToolContext) -> ToolContext:
-    """Return the context with a runtime bound to the nested attempt of this call."""
-    if context.runtime is None:
-        return context
-    runtime = get_runtime()
-    return replace(context, runtime=runtime, stream_writer=runtime.stream_writer)
 
 
 def tool_options(tool: Tool) -> ToolOptions:

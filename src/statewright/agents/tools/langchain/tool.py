@@ -114,12 +114,12 @@ class LangChainTool:
 
 
 def is_langchain_tool(value: object) -> bool:
-    """Return whether a value is a tool of LangChain, without loading the package."""
+    """Return True for a tool of LangChain, without loading the package."""
     return is_instance_of(value, "BaseTool", "langchain_core.")
 
 
 def _is_async(tool: Any) -> bool:
-    """Return whether a tool has an asynchronous implementation of its own."""
+    """Return True if a tool has an asynchronous implementation of its own."""
     if hasattr(tool, "coroutine"):
         return tool.coroutine is not None
     return _has_own_arun(type(tool))
@@ -193,7 +193,7 @@ def _wrap_any(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _has_own_arun(kind: Any) -> bool:
-    """Return whether a class of tools has an asynchronous implementation."""
+    """Return True if a class of tools has an asynchronous implementation."""
     from langchain_core.tools import BaseTool
 
     base: Any = BaseTool
