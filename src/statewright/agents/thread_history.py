@@ -28,7 +28,7 @@ class ThreadHistory:
     create_thread: Callable[..., Any] | None = None
     """`(thread_id, state, input) -> id`: creates the thread of a conversation unless it exists."""
     get: Callable[..., Any] | None = None
-    """`(thread_id, state, input) -> results`: loads earlier results; not called if the run was given some."""
+    """`(thread_id, state, input) -> results`: loads earlier results; not called if the caller passed some."""
     append_user_message: Callable[..., Any] | None = None
     """`(thread_id, user_message, state)`: saves the user's message, before an agent is called."""
     append_results: Callable[..., Any] | None = None
@@ -47,7 +47,7 @@ class ThreadHistory:
 
     async def load_results(self, thread_id: str, kwargs: Kwargs, runtime: Runtime[Any]) -> list[AgentResult]:
         """Return the earlier results of the thread."""
-        return _read_results(await self._call("get", _unchanged, runtime, kwargs, thread_id=thread_id))
+        return _read_results(await self._call("get", lambda answer: answer, runtime, kwargs, thread_id=thread_id))
 
     async def save_message(
         self, thread_id: str | None, message: Message, kwargs: Kwargs, runtime: Runtime[Any]
@@ -76,10 +76,6 @@ class ThreadHistory:
             return convert(await acall_with_kwargs(function, {**kwargs, **further}))
 
         return await runtime.step(name, call)
-
-
-def _unchanged(answer: Any) -> Any:
-    return answer
 
 
 def _nothing(answer: Any) -> None:

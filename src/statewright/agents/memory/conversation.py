@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
+from math import inf
 from typing import Final
 
 from statewright.errors import InvalidConfig
@@ -124,35 +125,31 @@ def _other_parts(message: Message) -> int:
 class Limits:
     """Maximum messages, not counting leading system messages, and maximum tokens, counting them."""
 
-    messages: int | None = None
-    tokens: int | None = None
+    messages: float = inf
+    tokens: float = inf
 
-    def allow(self, messages: Sequence[Message], tokens_besides: int = 0) -> bool:
+    def allow(self, messages: Sequence[Message], further_tokens: int = 0) -> bool:
         """Return True if the messages are within the limits."""
-        if self.messages is not None and len(messages) > self.messages:
-            return False
-        return self.tokens is None or estimate_tokens(messages) + tokens_besides <= self.tokens
+        return not self.minus(messages, further_tokens).are_exceeded
 
     def half(self) -> Limits:
-        """Return limits of half the size."""
-        return Limits(*(None if limit is None else max(limit // 2, 1) for limit in (self.messages, self.tokens)))
+        """Return limits of half the size, at least 1 each."""
+        return Limits(max(self.messages / 2, 1), max(self.tokens / 2, 1))
 
     def without(self, messages: Sequence[Message]) -> Limits:
         """Return the limits that remain after these messages, at least 1 each."""
         remaining = self.minus(messages)
-        return Limits(*(None if limit is None else max(limit, 1) for limit in (remaining.messages, remaining.tokens)))
+        return Limits(max(remaining.messages, 1), max(remaining.tokens, 1))
 
-    def minus(self, messages: Sequence[Message]) -> Limits:
+    def minus(self, messages: Sequence[Message], further_tokens: int = 0) -> Limits:
         """Return the limits less these messages, below zero if they do not fit."""
-        return Limits(
-            None if self.messages is None else self.messages - len(messages),
-            None if self.tokens is None else self.tokens - estimate_tokens(messages),
-        )
+        tokens = estimate_tokens(messages) + further_tokens if self.tokens < inf else 0
+        return Limits(self.messages - len(messages), self.tokens - tokens)
 
     @property
     def are_exceeded(self) -> bool:
         """True for limits below zero."""
-        return (self.messages is not None and self.messages < 0) or (self.tokens is not None and self.tokens < 0)
+        return min(self.messages, self.tokens) < 0
 
 
 def recent_start(conversation: Conversation, limits: Limits) -> int:
@@ -165,8 +162,7 @@ def recent_start(conversation: Conversation, limits: Limits) -> int:
     units = conversation.units
     if not units:
         return 0
-    head_tokens = 0 if limits.tokens is None else estimate_tokens(conversation.head)
-    room = Limits(limits.messages, None if limits.tokens is None else limits.tokens - head_tokens)
+    room = Limits(limits.messages, limits.tokens - estimate_tokens(conversation.head))
     last = len(units) - 1
     last_user_unit = conversation.last_user_unit
     for index in {last} if last_user_unit is None else {last_user_unit, last}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import inf
 
 from statewright.agents.memory.conversation import (
     Conversation,
@@ -137,7 +138,7 @@ class Buffer:
         check_at_least(1, "Buffer", max_messages=max_messages, max_tokens=max_tokens)
         if max_messages is None and max_tokens is None:
             raise InvalidConfig("Buffer() has no limit. Give max_messages, max_tokens, or both; or use KeepAll.")
-        self._limits = Limits(max_messages, max_tokens)
+        self._limits = Limits(max_messages or inf, max_tokens or inf)
         self._summaries = None if summarize is None else SummarizingWindow(summarize)
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
