@@ -20,7 +20,6 @@ StopReason = Literal["completed", "done", "max_iter", "stop_when", "usage_limit"
 """The reason why a network or agent ended: the router chose no agent, or the model was done; the routing model called
 `done`; the maximum number of calls was reached; `stop_when` was true; a usage limit was reached; a hook stopped it; the
 last answer was cut off at its token limit; or it was refused, by the model or a filter."""
-COMPLETED: Final[StopReason] = "completed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
