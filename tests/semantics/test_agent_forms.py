@@ -139,7 +139,7 @@ def test_a_planner_is_informed_which_results_are_incomplete(reason: FinishReason
     end = create_planner(model, executor=worker, replan=replan).invoke({"input": "x"})
     assert end["past_steps"] == [{"id": "1", "task": "t", "result": "half a res", "finish_reason": reason}]
     told = model.requests[-1].messages[-1].text
-    assert f"Result (not {'whole' if reason == 'length' else 'done'}" in told
+    assert f"Result ({'incomplete' if reason == 'length' else 'not done'}" in told
 
 
 @pytest.mark.parametrize("reason", REASONS)

@@ -331,7 +331,7 @@ def test_a_marker_that_says_nothing_needs_a_default() -> None:
         return key
 
     for tool in every_form(secret):
-        with pytest.raises(InvalidConfig, match="Tool 'secret': The parameter 'key' is marked with InjectedToolArg"):
+        with pytest.raises(InvalidConfig, match="Tool 'secret': the parameter 'key' is marked with InjectedToolArg"):
             ToolNode([tool])
     for tool in every_form(with_default):
         assert shown(tool) == ["city"]

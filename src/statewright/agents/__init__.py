@@ -22,9 +22,8 @@ from statewright.agents.prebuilt import (
     create_swarm,
     tools_condition,
 )
-from statewright.agents.state.result import AgentResult
+from statewright.agents.state.result import AgentResult, StopReason, UsageLimits
 from statewright.agents.state.state import State
-from statewright.agents.state.usage_limits import StopReason, UsageLimits
 from statewright.agents.thread_history import ThreadHistory
 from statewright.agents.tools import (
     NO_CREDENTIALS,

@@ -148,34 +148,31 @@ class Agent:
         if problems:
             raise InvalidConfig(f"Agent {self.name!r} is invalid: " + " ".join(problems))
 
-    def _problems(self) -> list[str]:
-        problems: list[str] = []
+    def _problems(self) -> Iterator[str]:
         if not isinstance(self.name, str) or not self.name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-            problems.append("it has no name.")
+            yield "it has no name."
         names = [tool.name for tool in self.tools]
         duplicates = sorted({name for name in names if names.count(name) > 1})
         if duplicates:
-            problems.append(f"two of its tools are named {duplicates[0]!r}.")
+            yield f"two of its tools are named {duplicates[0]!r}."
         if self.tool_choice not in CHOICES and self.tool_choice not in names and not self.mcp_servers:
             hint = suggestion(self.tool_choice, [*CHOICES, *names], noun="Choices")
-            problems.append(f"tool_choice is {self.tool_choice!r}. {hint}")
+            yield f"tool_choice is {self.tool_choice!r}. {hint}"
         if not is_count(self.max_iter):
-            problems.append(f"max_iter is {self.max_iter!r}. Pass 0 or a positive integer.")
+            yield f"max_iter is {self.max_iter!r}. Pass 0 or a positive integer."
         if not (isinstance(self.retries, RetryPolicy) or is_count(self.retries)):
-            problems.append(f"retries is {self.retries!r}. Pass 0, a positive integer, or a RetryPolicy.")
-        problems.extend(
-            f"{field_name} is {value!r}. Pass {expected}."
-            for field_name, value, kind, expected in (
-                ("lifecycle", self.lifecycle, Lifecycle, "a Lifecycle"),
-                ("history", self.history, ThreadHistory | None, "a ThreadHistory"),
-                ("assistant", self.assistant, str, "text"),
-            )
-            if not isinstance(value, kind)
-        )
+            yield f"retries is {self.retries!r}. Pass 0, a positive integer, or a RetryPolicy."
+        for field_name, value, kind, expected in (
+            ("lifecycle", self.lifecycle, Lifecycle, "a Lifecycle"),
+            ("history", self.history, ThreadHistory | None, "a ThreadHistory"),
+            ("assistant", self.assistant, str, "text"),
+        ):
+            if not isinstance(value, kind):
+                yield f"{field_name} is {value!r}. Pass {expected}."
         if is_coroutine_function(getattr(self.lifecycle, "enabled", None)):
-            problems.append("its hook `enabled` is a coroutine function. Pass a plain function.")
-        problem = setting_problem(self.settings)
-        return [*problems, problem] if problem is not None else problems
+            yield "its hook `enabled` is a coroutine function. Pass a plain function."
+        if (problem := setting_problem(self.settings)) is not None:
+            yield problem
 
     def with_model(self, model: Any) -> Self:
         """Return the agent with another model."""

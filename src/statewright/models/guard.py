@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -81,16 +83,10 @@ def check_calls_allowed(model: str, *, base_url: str | None = None) -> None:
 
 def is_local(base_url: str) -> bool:
     """Return True for an address of this machine."""
-    try:
+    with suppress(ValueError):  # of an invalid address, or the name of another machine
         host = urlsplit(base_url if "//" in base_url else f"//{base_url}").hostname or ""
-    except ValueError:
-        return False
-    return host in ("localhost", "::1") or host.endswith(".localhost") or _is_loopback(host)
-
-
-def _is_loopback(host: str) -> bool:
-    parts = host.split(".")
-    return len(parts) == 4 and parts[0] == "127" and all(part.isdecimal() for part in parts)
+        return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback
+    return False
 
 
 def _environment_allows() -> bool:

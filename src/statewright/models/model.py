@@ -92,13 +92,7 @@ class Usage:
         return [getattr(self, name) for name in self.__slots__]
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cost + other.cost,
-            self.cached_tokens + other.cached_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-        )
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,18 +91,33 @@ def times_attempts(model: object) -> bool:
     return bool(getattr(model, "times_attempts", False))
 
 
-async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) -> T:
-    """Return the answer of a model. Raises ModelUnavailable after the timeout of its request."""
+def _deadline(model: object, request: ModelRequest) -> float | None:
+    """Return the time of the event loop at which a call times out; None for a call without a timeout."""
     if request.timeout is None or times_attempts(model):
-        return await answer
-    limit = asyncio.timeout(request.timeout)
+        return None
+    return asyncio.get_running_loop().time() + request.timeout
+
+
+@asynccontextmanager
+async def _time_limit(deadline: float, model: object, request: ModelRequest) -> AsyncGenerator[None]:
+    """Raise ModelUnavailable if the block is not left before the deadline."""
+    limit = asyncio.timeout_at(deadline)
     try:
         async with limit:
-            return await answer
+            yield
     except TimeoutError as error:
         if not limit.expired():
             raise  # a TimeoutError of the model
         raise timeout_error(model, request) from error
+
+
+async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) -> T:
+    """Return the answer of a model. Raises ModelUnavailable after the timeout of its request."""
+    deadline = _deadline(model, request)
+    if deadline is None:
+        return await answer
+    async with _time_limit(deadline, model, request):
+        return await answer
 
 
 async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -110,24 +125,17 @@ async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterat
 
     The time of its reader counts too.
     """
-    if request.timeout is None or times_attempts(model):
-        async with closing(stream_model(model, request)) as events:
+    deadline = _deadline(model, request)
+    async with closing(stream_model(model, request)) as events:
+        if deadline is None:
             async for event in events:
                 yield event
-        return
-    end = asyncio.get_running_loop().time() + request.timeout
-    async with closing(stream_model(model, request)) as events:
+            return
         while True:
-            limit = asyncio.timeout_at(end)
-            try:
-                async with limit:
-                    event = await anext(events)
-            except StopAsyncIteration:
+            async with _time_limit(deadline, model, request):
+                event = await anext(events, None)
+            if event is None:
                 return
-            except TimeoutError as error:
-                if not limit.expired():
-                    raise
-                raise timeout_error(model, request) from error
             yield event
 
 

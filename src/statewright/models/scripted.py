@@ -76,17 +76,12 @@ def _response(answer: Answer, request: ModelRequest) -> ModelResponse:
         raise answer
     if isinstance(answer, ModelResponse):
         return answer
-    message = _message(answer)
+    if isinstance(answer, str | Message):
+        message = replace(Message(answer) if isinstance(answer, str) else answer, role="assistant")
+    else:
+        calls = (answer,) if isinstance(answer, ToolCall) else tuple(answer)
+        message = Message("", role="assistant", tool_calls=calls)
     return ModelResponse(message, _estimate(request, message), finish_reason="tools" if message.tool_calls else "stop")
-
-
-def _message(answer: str | Message | ToolCall | Sequence[ToolCall]) -> Message:
-    if isinstance(answer, str):
-        return Message(answer, role="assistant")
-    if isinstance(answer, Message):
-        return replace(answer, role="assistant")
-    calls = (answer,) if isinstance(answer, ToolCall) else tuple(answer)
-    return Message("", role="assistant", tool_calls=calls)
 
 
 def _estimate(request: ModelRequest, message: Message) -> Usage:

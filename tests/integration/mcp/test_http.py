@@ -81,7 +81,7 @@ def test_a_server_that_forgot_the_session_gets_a_new_one() -> None:
         before = call(known["session"])
         assert call(known["session"]) == before
         call(known["forget"])
-        with pytest.raises(ToolError, match=r"lost during the call of 'session': Session terminated\..*connects anew"):
+        with pytest.raises(ToolError, match=r"lost during the call of 'session': Session terminated\..*reconnects"):
             call(known["session"])
         assert call(known["session"]) != before
     server.stop()

@@ -5,7 +5,7 @@
 
 Every arrow is a saved superstep, so a crash costs only the call in progress: a finished tool is not called again, and
 the model is not asked again for an answer that was saved. The state of the network comes with the `AgentCall` (see
-`call`); this graph's state holds only what is new since.
+`run`); this graph's state holds only what is new since.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Annotated, Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import acall_with_kwargs
-from statewright.agents.loop.call import RunView, current_call
 from statewright.agents.loop.model_call import ask, cut_short_reason, keep_answer, not_retried, retry_policy
 from statewright.agents.loop.request import Inference, next_tool_choice
+from statewright.agents.loop.run import RunView, current_call
 from statewright.agents.state.result import AgentResult
 from statewright.agents.tools import Tool, ToolContext
 from statewright.agents.tools.calling import (
@@ -59,7 +59,7 @@ that are done, `then` the node after the tools; `notes` belong to the agent's me
 
 
 def compile_agent(agent: Agent) -> CompiledGraph:
-    """Return the compiled graph of an agent. It runs within a call, see `call.enter_call`."""
+    """Return the compiled graph of an agent. It runs within a call, see `run.enter_call`."""
     steps = _AgentNodes(agent)
     retries = retry_policy(agent.retries)
     graph = StateGraph(dict(_STATE))
@@ -101,7 +101,9 @@ class _AgentNodes:
         usage += response.usage
         view.network.count(window.usage + response.usage)
         with not_retried():
-            messages = await self._apply_on_response(view, [response.message])
+            messages: Sequence[Message] = [response.message]
+            if (hook := agent.lifecycle.on_response) is not None:
+                messages = list((await self._call_hook(hook, view, self._partial_result(messages))).messages)
             update |= {
                 "messages": messages,
                 "iteration": state.get("iteration", 0) + 1,
@@ -118,13 +120,6 @@ class _AgentNodes:
         if agent.lifecycle.on_response is None and agent.stop_when is None:
             return await call()
         return await keep_answer(runtime, "the model", call)
-
-    async def _apply_on_response(self, view: RunView, messages: list[Message]) -> list[Message]:
-        """Return the messages of an answer, as the hook on_response leaves them."""
-        hook = self._agent.lifecycle.on_response
-        if hook is None:
-            return messages
-        return list((await self._call_hook(hook, view, self._partial_result(messages))).messages)
 
     def _partial_result(self, messages: Sequence[Message]) -> AgentResult:
         """Return the messages so far as a result."""
@@ -184,23 +179,12 @@ class _AgentNodes:
         return Command(update={**update, "made": done}, goto="ordered" if done < len(calls) else _after_tools(state))
 
     async def _run_tool(self, call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
-        context = ToolContext(
-            stream_writer=runtime.stream_writer,
-            idempotency_key=runtime.idempotency_key,
-            tool_call_id=call.id,
-            runtime=runtime,
-            state=view.state,
-            network=view.network,
-            agent=self._agent,
-        )
+        context = ToolContext.for_call(call, runtime, state=view.state, network=view.network, agent=self._agent)
         tools = await self._agent.all_tools()
         try:
             answer = await run_tool_call(call, tools, context, kept=RESULTS)
-        except Exception as error:
-            return {"messages": [failure_message(call, context, error)]}
-        try:
             update = _tool_update(call, view, runtime)
-        except ToolError as error:
+        except Exception as error:
             return {"messages": [failure_message(call, context, error)]}
         return {"messages": [answer_message(call, context, answer)], **update}
 
@@ -208,6 +192,7 @@ class _AgentNodes:
         """Build the result, as the hook on_finish leaves it."""
         view = current_call().view(state)
         messages = repair_tool_rounds(state.get("messages", []))
+        last_answer = next((message for message in reversed(messages) if message.role == "assistant"), None)
         result = AgentResult(
             agent_name=self._agent.name,
             messages=messages,
@@ -215,18 +200,12 @@ class _AgentNodes:
             id=runtime.idempotency_key,
             usage=Usage(*state.get("usage") or ()),
             requests=state.get("requests", 0),
-            stop_reason=state.get("stop") or _cut_short_reason(messages),
+            stop_reason=state.get("stop") or cut_short_reason(last_answer),
         )
         hook = self._agent.lifecycle.on_finish
         if hook is not None:
             result = await self._call_hook(hook, view, result)
         return {"result": result, **view.update()}
-
-
-def _cut_short_reason(messages: Sequence[Message]) -> str | None:
-    """Return `length` or `refused` if the last answer ended so; None otherwise."""
-    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
-    return cut_short_reason(last) if last is not None else None
 
 
 def _tool_update(call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from statewright.checkpoint import Pending
 from statewright.errors import ModelAnswerInvalid, ModelUnavailable, StatewrightError, ToolError
@@ -87,9 +87,9 @@ async def ask(
     return ModelResponse(message, response.usage, response.model, response.finish_reason)
 
 
-def cut_short_reason(message: Message) -> str | None:
-    """Return `length` or `refused` if a message ended so; None if it is complete."""
-    return message.finish_reason if message.finish_reason in CUT_SHORT else None
+def cut_short_reason(message: Message | None) -> str | None:
+    """Return `length` or `refused` if a message ended so; None if it is complete, or there is none."""
+    return message.finish_reason if message is not None and message.finish_reason in CUT_SHORT else None
 
 
 async def _complete(model: ChatModel, request: ModelRequest) -> Any:
@@ -132,30 +132,24 @@ async def _stream(
 
 def _check_response(model: ChatModel, request: ModelRequest, response: object) -> ModelResponse:
     """Return the response of an adapter. Raises ModelAnswerInvalid if it is not valid."""
-    if isinstance(response, ModelResponse):
-        usage = cast(object, response.usage)  # adapters may ignore the type
-        if isinstance(usage, Usage) and _is_assistant_message(response.message):
-            return response
+    match response:  # adapters may ignore the types
+        case ModelResponse(message=Message(role="assistant", content=str() | list()) as message, usage=Usage()):
+            if all(map(_is_tool_call, message.tool_calls)):
+                return response
+        case _:
+            pass
     raise ModelAnswerInvalid(
         f"Model {named(model, request)} answered {response!r}, which is not a ModelResponse with an assistant "
         f"message. Its adapter is {_adapter_name(model)}."
     )
 
 
-def _is_assistant_message(message: object) -> bool:
-    if not isinstance(message, Message) or message.role != "assistant":
-        return False
-    if not all(_is_tool_call(call) for call in message.tool_calls):
-        return False
-    content = cast(object, message.content)  # adapters may ignore the type
-    return isinstance(content, str | list)
-
-
 def _is_tool_call(call: object) -> bool:
-    if not isinstance(call, ToolCall):
-        return False
-    call_id, name, arguments = cast("tuple[object, ...]", (call.id, call.name, call.arguments))
-    return isinstance(call_id, str) and isinstance(name, str) and isinstance(arguments, dict)
+    match call:
+        case ToolCall(id=str(), name=str(), arguments=dict()):
+            return True
+        case _:
+            return False
 
 
 def _adapter_name(model: object) -> str:

@@ -5,7 +5,7 @@ The agent's memory strategy selects the part of the conversation to send.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,10 +13,10 @@ from typing import Annotated, Any, Final, Self, cast
 
 from statewright.agents.agent import Agent, Prompt
 from statewright.agents.kwargs_injection import acall_with_kwargs
-from statewright.agents.loop.call import AgentCall, RunView
 from statewright.agents.loop.model_call import describe_call, keep_answer
+from statewright.agents.loop.run import AgentCall, RunView
 from statewright.agents.memory import MemoryContext, MemoryStrategy
-from statewright.agents.state.usage_limits import Allowance
+from statewright.agents.state.result import Allowance
 from statewright.agents.tools import Tool
 from statewright.agents.tools.calling import tool_options
 from statewright.data.fingerprint import fingerprint
@@ -210,7 +210,7 @@ def next_tool_choice(agent: Agent, state: Values) -> str:
     return "auto" if is_met and agent.tool_choice != "none" and not agent.repeats_tool_choice else agent.tool_choice
 
 
-def tool_specs(tools: Sequence[Tool] | Any) -> list[ToolSpec]:
+def tool_specs(tools: Iterable[Tool]) -> list[ToolSpec]:
     """Return the specifications of tools that are sent to a model."""
     return [ToolSpec(tool.name, tool.description, tool.parameters, tool_options(tool).strict) for tool in tools]
 

@@ -249,8 +249,9 @@ def find_problems(name: Any, transport: Any, settings: Mapping[str, Any]) -> Ite
     else:
         yield f"{where}transport is {transport!r}. Use McpServer.stdio, McpServer.http or McpServer.sse."
     for key, value in settings.items():
-        if not _VALIDATORS[key](value):
-            yield f"{where}{key} is {value!r}. Give {_EXPECTED[key]}."
+        is_valid, expected = _SETTING_RULES[key]
+        if not is_valid(value):
+            yield f"{where}{key} is {value!r}. Give {expected}."
 
 
 def format_problems(problems: Sequence[str]) -> str:
@@ -273,18 +274,12 @@ def _is_list_of_names(value: Any) -> bool:
     )
 
 
-_SECONDS: Final = "a number of seconds above 0"
-_EXPECTED: Final = {
-    "allowed_tools": "a list of names of tools",
-    "timeout": _SECONDS,
-    "connect_timeout": _SECONDS,
-    "enabled": "true or false",
+_DURATION: Final = (_is_duration, "a number of seconds above 0")
+_SETTING_RULES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "allowed_tools": (_is_list_of_names, "a list of names of tools"),
+    "timeout": _DURATION,
+    "connect_timeout": _DURATION,
+    "enabled": (lambda value: isinstance(value, bool), "true or false"),
 }
-_VALIDATORS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "allowed_tools": _is_list_of_names,
-    "timeout": _is_duration,
-    "connect_timeout": _is_duration,
-    "enabled": lambda value: isinstance(value, bool),
-}
-SETTINGS: Final = tuple(_EXPECTED)
+SETTINGS: Final = tuple(_SETTING_RULES)
 """The settings of a server besides its name and transport."""

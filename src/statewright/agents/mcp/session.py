@@ -109,7 +109,7 @@ class Session:
 
         async with open_client(self._server, self._stderr, self._on_end, self._on_message) as client:
             self._deadline.cancel()
-            if self._client.done():  # too late: the callers were told that it timed out
+            if self._client.done():  # too late: the callers have got an error
                 return
             self._client.set_result(client)
             async with anyio.create_task_group() as group:
@@ -263,7 +263,7 @@ class Connection:
             return ToolError(f"{self._server.shown} could not do the call of {tool!r}: {reason}.")
         self._end(session)
         failure = f"{self._server.shown} was lost during the call of {tool!r}"
-        hint = "The call may have had an effect, so it was not repeated. The next call connects anew."
+        hint = "The call may have had an effect, so it was not repeated. The next call reconnects."
         return await session.build_error(failure, error, hint=hint)
 
 

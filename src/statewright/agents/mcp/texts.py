@@ -30,7 +30,8 @@ def truncate(text: str, noun: str = "text", longest: int = LONGEST_TEXT) -> str:
 
 def truncate_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a schema with its descriptions truncated, each and in total; unchanged if they are short enough."""
-    return _SchemaTruncation().schema(schema)
+    shorter = _SchemaTruncation().schema(schema)
+    return schema if shorter == schema else shorter
 
 
 class _SchemaTruncation:
@@ -41,15 +42,11 @@ class _SchemaTruncation:
 
     def schema(self, schema: Any) -> Any:
         if isinstance(schema, list):
-            items = cast("list[Any]", schema)
-            shorter = [self.schema(item) for item in items]
-            return shorter if any(new is not old for new, old in zip(shorter, items, strict=True)) else items
+            return [self.schema(item) for item in cast("list[Any]", schema)]
         if not isinstance(schema, Mapping):
             return schema
         keywords = cast("Mapping[str, Any]", schema)
         shortened = {key: self._value(key, value) for key, value in keywords.items()}
-        if all(shortened[key] is value for key, value in keywords.items()):
-            return keywords
         return {key: value for key, value in shortened.items() if value is not None or keywords[key] is None}
 
     def _value(self, key: str, value: Any) -> Any:
@@ -58,11 +55,7 @@ class _SchemaTruncation:
         if key in _VALUE_KEYWORDS:
             return value
         if key in _MAP_KEYWORDS and isinstance(value, Mapping):
-            subschemas = cast("Mapping[str, Any]", value)
-            shorter = {name: self.schema(subschema) for name, subschema in subschemas.items()}
-            return (
-                shorter if any(shorter[name] is not subschema for name, subschema in subschemas.items()) else subschemas
-            )
+            return {name: self.schema(subschema) for name, subschema in cast("Mapping[str, Any]", value).items()}
         return self.schema(value)
 
     def _prose(self, value: Any) -> Any:

@@ -117,17 +117,14 @@ def convert_result(result: CallToolResult) -> Any:
     if result.structured_content is not None:
         if only_text:  # the text repeats it, for models without structured content
             return result.structured_content
-        return [_structured_part(result.structured_content), *(part for part in parts if part["type"] != "text")]
+        structured = {"type": "text", "text": json.dumps(result.structured_content, ensure_ascii=False)}
+        return [structured, *(part for part in parts if part["type"] != "text")]
     return result_text(result) if only_text else parts
 
 
 def result_text(result: CallToolResult) -> str:
     """Return all text of a result."""
     return "\n".join(block.text for block in result.content if block.type == "text")
-
-
-def _structured_part(content: Any) -> dict[str, Any]:
-    return {"type": "text", "text": json.dumps(content, ensure_ascii=False)}
 
 
 def _convert_block(block: ContentBlock) -> dict[str, Any]:
@@ -156,11 +153,10 @@ def fit_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
     """Return a unique name for each tool."""
     names = {key: _sanitize("-".join(key)) for key in keys}
     counts = Counter(names.values())
-    return {key: name if _is_usable(name, counts) else _with_suffix(name, key) for key, name in names.items()}
-
-
-def _is_usable(name: str, counts: Counter[str]) -> bool:
-    return len(name) <= LONGEST and counts[name] == 1
+    return {
+        key: name if len(name) <= LONGEST and counts[name] == 1 else _with_suffix(name, key)
+        for key, name in names.items()
+    }
 
 
 def _sanitize(name: str) -> str:

@@ -1,6 +1,6 @@
 """Memory strategies: select the part of a long conversation that is sent to the model."""
 
-from statewright.agents.memory.limits import MemoryStats, estimate_tokens, memory_stats
+from statewright.agents.memory.conversation import MemoryStats, estimate_tokens, memory_stats
 from statewright.agents.memory.retrieval import Retrieval
 from statewright.agents.memory.strategy import MemoryContext, MemoryStrategy
 from statewright.agents.memory.windows import Buffer, KeepAll, SlidingWindow, Summarizing

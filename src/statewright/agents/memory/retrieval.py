@@ -11,8 +11,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from statewright.agents.memory.conversation import Conversation, read_conversation
-from statewright.agents.memory.limits import Limits, check_at_least, recent_start
+from statewright.agents.memory.conversation import Conversation, Limits, check_at_least, read_conversation, recent_start
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.data.fingerprint import fingerprint
 from statewright.errors import InvalidConfig, ModelError
@@ -173,7 +172,7 @@ class Retrieval:
         conversation = read_conversation(messages)
         start = recent_start(conversation, self._keep)
         groups = [group for group in _groups(conversation, start) if _text(conversation, group)]
-        query = context.query or _question(conversation)
+        query = context.query or next((message.text for message in reversed(messages) if message.role == "user"), "")
         nearest = await self._nearest(query, conversation, groups, context) if groups and query else []
         chosen = [index for group in nearest for index in group]
         return [*conversation.head, *conversation.messages([*chosen, *range(start, len(conversation.units))])]
@@ -217,10 +216,3 @@ def _groups(conversation: Conversation, start: int) -> list[range]:
 
 def _text(conversation: Conversation, group: range) -> str:
     return "\n".join(message.text for index in group for message in conversation.units[index] if message.text)
-
-
-def _question(conversation: Conversation) -> str:
-    """Return the text of the last message of the user."""
-    last_user_unit = conversation.last_user_unit
-    unit = () if last_user_unit is None else conversation.units[last_user_unit]
-    return next((message.text for message in reversed(unit) if message.role == "user"), "")

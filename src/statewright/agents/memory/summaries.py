@@ -18,8 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from statewright.agents.memory.conversation import Unit
-from statewright.agents.memory.limits import estimate_tokens
+from statewright.agents.memory.conversation import Unit, estimate_tokens
 from statewright.agents.memory.strategy import MemoryContext
 from statewright.data.encodable import encodable_text
 from statewright.lru_cache import LRUCache
@@ -27,9 +26,9 @@ from statewright.messages import Message, ToolCall
 from statewright.models import ChatModel, ModelRequest, ModelResponse, named, prepare_request
 
 INSTRUCTIONS: Final = (
-    "Summarise the conversation that you are given, so that an assistant who sees only the summary can go on with it. "
+    "Summarize the conversation below so that an assistant that sees only the summary can continue it. "
     "Keep the user's wishes, facts, names, numbers, decisions, results of tools and open questions. "
-    "If there is a summary of what came before, take it into yours. Answer with the summary alone."
+    "If there is an earlier summary, include it in yours. Answer with the summary alone."
 )
 SUMMARY: Final = "summary"
 """Metadata key of a summary message: the number of units that it summarizes."""
@@ -115,7 +114,7 @@ class Summaries:
             context.notes[SUMMARY] = {"of": key, "text": text}
 
     def has_failed(self, turn: Sequence[Unit], context: MemoryContext) -> bool:
-        """Return whether the model gave no summary in this turn. `turn` are the units up to the user's last message."""
+        """Return True if the model gave no summary in this turn. `turn` are the units up to the user's last message."""
         if context.notes is None:
             return self._failed.get(_units_key(turn)) is not None
         return _FAILED in context.notes and context.notes[_FAILED] == _units_key(turn)
@@ -150,7 +149,7 @@ class Summaries:
         if problem is None:
             return text
         logging.getLogger("statewright").warning(
-            "Model %s was asked to summarise the conversation, and %s: %r. No summary is made in this turn.",
+            "Model %s was asked to summarize the conversation, and %s: %r. No summary is made in this turn.",
             named(self._model, request),
             problem,
             text[:_MAX_LOGGED],

@@ -4,9 +4,17 @@ summary of the older turns."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
 
-from statewright.agents.memory.conversation import Conversation, read_conversation
-from statewright.agents.memory.limits import Limits, check_at_least, estimate_tokens, recent_start
+from statewright.agents.memory.conversation import (
+    Conversation,
+    Limits,
+    check_at_least,
+    estimate_tokens,
+    read_conversation,
+    recent_start,
+)
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.agents.memory.summaries import Summaries, Summary, is_summary
 from statewright.errors import InvalidConfig
@@ -30,7 +38,7 @@ class SummarizingWindow:
         fits: Callable[[Sequence[Message]], bool],
         start: Callable[[Conversation], int],
         context: MemoryContext,
-        window: Callable[[Conversation, Sequence[Message]], int] | None = None,
+        window: Callable[[Sequence[Message]], int] | None = None,
     ) -> list[Message]:
         """Return the messages to send. If they do not satisfy `fits`, units before `start` are summarized.
 
@@ -47,7 +55,7 @@ class SummarizingWindow:
                     self._summaries.record_failure(turn, context)
         selected = _with_summary(conversation, summary)
         if window is not None and summary.units < first and not fits(selected):
-            selected = _with_summary(conversation, summary, window(conversation, _summary_messages(summary)))
+            selected = _with_summary(conversation, summary, window(_summary_messages(summary)))
         return [*conversation.head, *selected]
 
 
@@ -80,12 +88,9 @@ class Summarizing:
         return await self._window.select(
             read_conversation(messages),
             fits=lambda selected: self._after.allow([message for message in selected if not is_summary(message)]),
-            start=self._start,
+            start=partial(recent_start, limits=self._keep),
             context=context,
         )
-
-    def _start(self, conversation: Conversation) -> int:
-        return recent_start(conversation, self._keep)
 
 
 # -- windows
@@ -133,7 +138,7 @@ class Buffer:
         check_at_least(1, "Buffer", max_messages=max_messages, max_tokens=max_tokens)
         if max_messages is None and max_tokens is None:
             raise InvalidConfig("Buffer() has no limit. Give max_messages, max_tokens, or both; or use KeepAll.")
-        self._limits = Limits(max_messages, max_tokens)
+        self._limits = Limits(max_messages or inf, max_tokens or inf)
         self._summaries = None if summarize is None else SummarizingWindow(summarize)
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
@@ -144,13 +149,7 @@ class Buffer:
         return await self._summaries.select(
             conversation,
             fits=lambda selected: self._limits.allow(selected, head_tokens),
-            start=self._half_start,
+            start=partial(recent_start, limits=self._limits.half()),
             context=context,
-            window=self._window_start,
+            window=lambda summary: recent_start(conversation, self._limits.without(summary)),
         )
-
-    def _half_start(self, conversation: Conversation) -> int:
-        return recent_start(conversation, self._limits.half())
-
-    def _window_start(self, conversation: Conversation, summary_messages: Sequence[Message]) -> int:
-        return recent_start(conversation, self._limits.without(summary_messages))

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import acall_with_kwargs
-from statewright.agents.loop.call import RunView, data_fields, enter_call
 from statewright.agents.loop.model_call import CUT_SHORT
+from statewright.agents.loop.run import RunView, data_fields, enter_call
 from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.router import RoutingAgent
 from statewright.agents.network.state import (
@@ -88,7 +88,10 @@ class _NetworkNodes:
             reason = await self._stop_reason(state, view)
             if reason is not None:
                 return await self._end_run({"stop_reason": reason}, state, update, view, runtime)
-        self._check_enabled(view)
+        if self._network.agents and not view.network.available_agents:
+            raise InvalidConfig(
+                f"No agent of network {self._network.name!r} is enabled. Check the `enabled` hooks of its agents."
+            )
         agents, routing = run_agents(self._network, runtime), state.get("routing")
         router: Any = self._network.router if routing is None else agents.find(routing)
         if isinstance(router, RoutingAgent):
@@ -128,12 +131,6 @@ class _NetworkNodes:
         name, *remaining = queue
         call = Send("agent", {"agent": name, "position": state.get("position", 0)})
         return Command(update={**update, **_data_update(view), "queue": remaining}, goto=call)
-
-    def _check_enabled(self, view: RunView) -> None:
-        if self._network.agents and not view.network.available_agents:
-            raise InvalidConfig(
-                f"No agent of network {self._network.name!r} is enabled. Check the `enabled` hooks of its agents."
-            )
 
     async def _stop_reason(self, state: Values, view: RunView) -> str | None:
         """Return why the run ends without calling the router; None if it does not."""

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final, Self, TypeVar, Unpack, cast
 
 from statewright.agents.agent import Agent, AgentRunner
-from statewright.agents.loop.call import data_fields
 from statewright.agents.loop.graph import compile_agent
-from statewright.agents.loop.run import NetworkRun
-from statewright.agents.network.definition import NetworkDefinition
+from statewright.agents.loop.run import NetworkRun, data_fields
+from statewright.agents.network.definition import AgentRegistry, NetworkDefinition
 from statewright.agents.network.graph import build_network_graph
-from statewright.agents.network.registry import AgentRegistry
 from statewright.agents.network.router import Router
 from statewright.agents.network.state import as_user_message, build_run, usage_of_calls
 from statewright.agents.state.data import PREFIX, field_values

@@ -23,7 +23,7 @@ _ATTEMPTS: Final = 3
 """Maximum number of answers of the default router until it names an existing agent."""
 _SYSTEM: Final = """\
 You coordinate a group of agents. Look at the request and at what has been said and done so far. If something is left \
-to do, choose the agent that should do it next by calling `select_agent`. If everything that was asked for is done, \
+to do, choose the agent that should do it next by calling `select_agent`. If the whole request is done, \
 call `done`.
 
 The agents:
@@ -75,7 +75,7 @@ def default_router() -> RoutingAgent:
         system=_system_prompt,
         tools=[
             ToolFunction(_select_agent, name=SELECT, description="Choose the agent that comes next."),
-            ToolFunction(_done, name=DONE, description="Report that everything that was asked for is done."),
+            ToolFunction(_done, name=DONE, description="Report that the whole request is done."),
         ],
         tool_choice="any",
         max_iter=_ATTEMPTS,
@@ -129,7 +129,8 @@ def _read_choice(result: AgentResult, network: NetworkRun[Any]) -> list[str] | N
     choice = _last_choice(result, [agent.name for agent in network.available_agents])
     if choice is None:
         last = next((message for message in reversed(result.output) if message.role == "assistant"), None)
-        ending = f" and ended with {last.finish_reason!r}" if last is not None and cut_short_reason(last) else ""
+        reason = cut_short_reason(last)
+        ending = f" and ended with {reason!r}" if reason is not None else ""
         raise InvalidConfig(
             f"The routing model of network {network.name!r} named no existing agent in {_ATTEMPTS} answers; its "
             f"last one was {(last.text if last is not None else '')[:200]!r}{ending}. Describe the agents better, or "

@@ -11,15 +11,12 @@ from functools import partial
 from typing import Annotated, Any, Final, cast
 
 from statewright.agents.agent import Agent
-from statewright.agents.loop.call import AgentCall, RunBuilder, RunView, data_fields
 from statewright.agents.loop.model_call import usage_in_journal
-from statewright.agents.loop.run import NetworkRun
-from statewright.agents.network.definition import NetworkDefinition
-from statewright.agents.network.registry import RunAgents
+from statewright.agents.loop.run import AgentCall, NetworkRun, RunBuilder, RunView, data_fields
+from statewright.agents.network.definition import NetworkDefinition, RunAgents
 from statewright.agents.state.data import PREFIX
-from statewright.agents.state.result import USER, AgentResult
+from statewright.agents.state.result import USER, AgentResult, total_usage
 from statewright.agents.state.state import State, user_turn
-from statewright.agents.state.usage_limits import total_usage
 from statewright.channels import Ephemeral, Overwrite
 from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import InvalidConfig, InvalidUpdateError, suggestion
@@ -73,7 +70,7 @@ def check_fields(values: Values) -> None:
 def run_agents(network: NetworkDefinition[Any], runtime: Runtime[Any]) -> RunAgents:
     """Return the agents of the current run, which is identified by its thread or run id, and its namespace."""
     info = runtime.execution_info
-    return network.registry.for_run(f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
+    return RunAgents(network.registry, f"{info.workspace!r}|{info.thread_id or info.run_id}|{info.namespace}")
 
 
 def build_run(

@@ -45,7 +45,7 @@ class HandoffTool(ToolFunction):
             super().__init__(
                 self._with_task if takes_task else self._without_task,
                 name=name or tool_name(agent_name),
-                description=description or f"Hand over to {agent_name!r}, who goes on from here.",
+                description=description or f"Hand the conversation over to {agent_name!r}, which continues it.",
             )
         except ToolError as error:
             raise InvalidConfig(f"A tool that hands over to {agent_name!r} cannot be created. {error}") from error
@@ -57,8 +57,8 @@ class HandoffTool(ToolFunction):
         """Hand over.
 
         Args:
-            task: What exactly is to be done, with all that one has to know for it. The agent then sees only this.
-                Leave it out to show it the whole conversation.
+            task: The task, with everything that the agent needs to know. The agent then sees only this text.
+                Leave it out to show the agent the whole conversation.
         """
         return self._build_command(task.strip(), context)
 

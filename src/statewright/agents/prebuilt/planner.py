@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Final, TypeVar
 
@@ -23,7 +24,7 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import EmptyInputError, InvalidConfig, suggestion
 from statewright.graph import END, START, Command, RetryPolicy, Runtime, Send
 from statewright.messages import Message
-from statewright.models import ModelRequest, as_chat_model
+from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
 from statewright.state import read_schema
 from statewright.store import Store
@@ -33,22 +34,22 @@ class PlanStep(BaseModel):
     """One step of a plan."""
 
     id: str = Field(description="A short name of the step, unique in the plan.")
-    task: str = Field(description="What is to be done, understandable by itself.")
+    task: str = Field(description="What is to be done, understandable on its own.")
     after: list[str] = Field(default=[], description="The ids of the steps whose results this one needs.")
 
 
 class Plan(BaseModel):
     """A plan as a model writes it. Steps that do not need each other are done at the same time."""
 
-    steps: list[PlanStep] = Field(description="The steps; as few as will do.")
+    steps: list[PlanStep] = Field(description="The steps, as few as possible.")
 
 
 class Replan(BaseModel):
-    """What a model says when it has seen results: the answer, or the steps that are still to be done."""
+    """The decision after some results: the answer, or the steps that are still to be done."""
 
     response: str = Field(default="", description="The answer to the task, if nothing is left to be done.")
     steps: list[PlanStep] = Field(
-        default=[], description="Otherwise the steps that are left or new, without done ones."
+        default=[], description="Otherwise the remaining and the new steps, without finished ones."
     )
 
 
@@ -118,7 +119,7 @@ PLANNER_PROMPT: Final = (
 )
 EXECUTOR_PROMPT: Final = "You do one step of a larger task. Do only this step, and answer with its result."
 _REPLAN: Final = "These steps have been done. Give the answer to the task if they are enough, or else the steps left."
-_INCOMPLETE: Final = {"length": "not whole: it was cut off", "refused": "not done: the assistant refused"}
+_INCOMPLETE: Final = {"length": "incomplete: it was cut off", "refused": "not done: the assistant refused"}
 """Notes for the model on incomplete results, by finish reason."""
 _ANSWER: Final = "Answer the task from the results of the steps."
 
@@ -176,9 +177,8 @@ def create_planner(
             model, own_tools, prompt=executor_prompt, settings=settings, retries=retries, name=f"{name}_step"
         )
     member = Member(check_agent(executor, owner=f"Planner {name!r}"), read_schema(AgentState), own_fields=_OWN_FIELDS)
-    steps = _PlannerNodes(
-        model, f"{planner_prompt}{_describe_tools(executor)}", member, max_steps, settings or {}, name
-    )
+    prompt = f"{planner_prompt}{_describe_tools(executor)}"
+    steps = _PlannerNodes(name, as_chat_model(model), prompt, member, max_steps, settings or {})
     policy = retry_policy(retries)
     after = "replan" if replan else "advance"
     graph = StateGraph(PlannerState).allow_types(*stored_types([executor]))
@@ -204,24 +204,22 @@ def _describe_tools(executor: CompiledGraph) -> str:
     return f"\n\nThe assistant has these tools:\n{lines}" if lines else ""
 
 
+@dataclass(frozen=True)
 class _PlannerNodes:
     """The nodes of a planner."""
 
-    def __init__(
-        self, model: Any, prompt: str, executor: Member, max_steps: int, settings: Mapping[str, Any], name: str
-    ) -> None:
-        self._model = as_chat_model(model)
-        self._prompt = prompt
-        self._executor = executor
-        self._max_steps = max_steps
-        self._settings = settings
-        self._name = name
+    name: str
+    model: ChatModel
+    prompt: str
+    executor: Member
+    max_steps: int
+    settings: Mapping[str, Any]
 
     async def plan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Make the plan. A new turn of a thread starts over."""
         task = self._task(state)
-        request = self._request({**state, "input": task}, self._prompt)
-        plan: Plan = await StructuredOutput(validated_plan(Plan)).ask(self._model, request, runtime)
+        request = self._request({**state, "input": task}, self.prompt)
+        plan: Plan = await StructuredOutput(validated_plan(Plan)).ask(self.model, request, runtime)
         steps = _dump_steps(plan.steps)
         fresh = {"past_steps": Overwrite([]), "response": None, "stop_reason": None}
         return Command(update={"input": task, "plan": steps, **fresh}, goto=self._next_steps(steps, []))
@@ -231,22 +229,22 @@ class _PlannerNodes:
         state = runtime.state
         prerequisites = [past for past in state["past_steps"] if past["id"] in step["after"]]
         context = f"The whole task, for context only:\n{state['input']}{_describe_results(prerequisites)}"
-        output = await self._executor.call({MESSAGES: [Message(f"{context}\n\nYour step:\n{step['task']}")]})
+        output = await self.executor.call({MESSAGES: [Message(f"{context}\n\nYour step:\n{step['task']}")]})
         last = output.last
         done = {"id": step["id"], "task": step["task"], "result": last.text if last is not None else ""}
-        finish_reason = cut_short_reason(last) if last is not None else None
+        finish_reason = cut_short_reason(last)
         return {"past_steps": [{**done, "finish_reason": finish_reason} if finish_reason else done]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Let the model review the results, and answer or plan further steps."""
         past = state["past_steps"]
-        if len(past) >= self._max_steps:
+        if len(past) >= self.max_steps:
             return Command(goto="answer")
         report = (
             f"{_describe_results(past)}{_describe_remaining(remaining_steps(state['plan'], _ids(past)))}\n\n{_REPLAN}"
         )
         output = StructuredOutput(validated_plan(Replan, _ids(past)))
-        decision: Replan = await output.ask(self._model, self._request(state, self._prompt, report), runtime)
+        decision: Replan = await output.ask(self.model, self._request(state, self.prompt, report), runtime)
         if not decision.steps:
             return Command(update=self._answer_update(decision.response, "completed"), goto=END)
         steps = _dump_steps(decision.steps)
@@ -260,18 +258,18 @@ class _PlannerNodes:
         """Answer the task from the available results."""
         remaining = remaining_steps(state["plan"], _ids(state["past_steps"]))
         report = f"{_describe_results(state['past_steps'])}{_describe_remaining(remaining)}"
-        response = await ask(self._model, self._request(state, _ANSWER, report), runtime, name=self._name)
+        response = await ask(self.model, self._request(state, _ANSWER, report), runtime, name=self.name)
         finish_reason = cut_short_reason(response.message)
         return self._answer_update(response.text, "max_steps" if remaining else "completed", finish_reason)
 
     def _answer_update(self, response: str, reason: str, finish_reason: str | None = None) -> dict[str, Any]:
         metadata = {"finish_reason": finish_reason} if finish_reason else None
-        message = Message(response, "assistant", name=self._name, metadata=metadata)
+        message = Message(response, "assistant", name=self.name, metadata=metadata)
         return {"response": response, "stop_reason": finish_reason or reason, "messages": [message]}
 
     def _next_steps(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
         """Return sends for the next steps, within `max_steps`."""
-        return [Send("execute", step) for step in ready_steps(plan, _ids(past))[: self._max_steps - len(past)]]
+        return [Send("execute", step) for step in ready_steps(plan, _ids(past))[: self.max_steps - len(past)]]
 
     def _task(self, state: Mapping[str, Any]) -> str:
         """Return the task: the last message, if it is the user's, or else the input. Raises EmptyInputError."""
@@ -279,7 +277,7 @@ class _PlannerNodes:
         task = messages[-1].text if messages and messages[-1].role == "user" else state.get("input") or ""
         if not task.strip():
             raise EmptyInputError(
-                f"Planner {self._name!r} has no task. Call invoke({{'input': '...'}}), or give messages that end with "
+                f"Planner {self.name!r} has no task. Call invoke({{'input': '...'}}), or give messages that end with "
                 f"one of the user."
             )
         return task
@@ -291,8 +289,8 @@ class _PlannerNodes:
         return ModelRequest(
             messages=[*before, Message(f"{state['input']}{report}")],
             system=system,
-            metadata={"agent": self._name, "state": state},
-            **self._settings,
+            metadata={"agent": self.name, "state": state},
+            **self.settings,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NotRequired, cast
 
@@ -59,9 +59,6 @@ def create_agent(
     handle_tool_errors: ErrorHandling = True,
     checkpointer: Checkpointer | None = None,
     store: Store | None = None,
-    interrupt_before: Sequence[str] | str | None = None,
-    interrupt_after: Sequence[str] | str | None = None,
-    debug: bool = False,
     name: str = "agent",
     **options: Any,
 ) -> CompiledGraph:
@@ -71,29 +68,20 @@ def create_agent(
     system prompt, or a function of the same that returns it. `pre_model_hook` and `post_model_hook` are nodes before
     and after the model; if the first one writes `llm_input_messages`, these are sent instead of the messages.
     `response_format` requests a final answer of that schema, stored in `structured_response`. `memory` selects the part
-    of a long conversation to send. Each tool call is a task of its own.
+    of a long conversation to send. Each tool call is a task of its own. `options` are those of `StateGraph.compile`.
     """
     problem = setting_problem(settings or {})
     if problem is not None:
         raise InvalidConfig(f"Agent {name!r} is invalid: {problem}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
     answer = StructuredOutput(response_format) if response_format is not None else None
-    layout = _Layout(pre_model_hook, post_model_hook, answer)
-    steps = _AgentNodes(model, node, prompt, memory, settings or {}, name, layout.after_model)
+    nodes = _AgentNodes(name, model, node, prompt, memory, settings or {}, answer, pre_model_hook, post_model_hook)
     state = _state(state_schema, has_input=pre_model_hook is not None, has_memory=memory is not None)
     graph = StateGraph(state, context_schema=context_schema)
     if response_format is not None and not isinstance(response_format, Mapping):
         graph.allow_types(response_format)
-    _add_nodes(graph, steps, node, layout, retry_policy(retries))
-    return graph.compile(
-        checkpointer,
-        store=store,
-        interrupt_before=interrupt_before,
-        interrupt_after=interrupt_after,
-        debug=debug,
-        name=name,
-        **options,
-    )
+    nodes.add_to(graph, retry_policy(retries))
+    return graph.compile(checkpointer, store=store, name=name, **options)
 
 
 def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **options: Any) -> CompiledGraph:
@@ -103,119 +91,84 @@ def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **op
     return create_agent(model, tools, **options)
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The optional nodes of an agent, and the edges that follow from them."""
+@dataclass(eq=False)
+class _AgentNodes:
+    """The nodes of an agent, and the edges that follow from the optional ones."""
 
+    name: str
+    model: Any
+    tools: ToolNode
+    prompt: Any
+    memory: MemoryStrategy | None
+    settings: Mapping[str, Any]
+    answer: StructuredOutput | None
     before: Hook | None
     after: Hook | None
-    answer: StructuredOutput | None
 
-    @property
-    def first(self) -> str:
-        return "pre_model_hook" if self.before is not None else "model"
+    def __post_init__(self) -> None:
+        tools = self.tools.tools_by_name.values()
+        self._fixed_model = as_chat_model(self.model) if not _is_function(self.model) else None
+        self._specs = tool_specs(tools)
+        self._direct = {tool.name for tool in tools if tool_options(tool).return_direct}
+        self._first = "pre_model_hook" if self.before is not None else "model"
+        self._last = "respond" if self.answer is not None else END
 
-    @property
-    def last(self) -> str:
-        return "respond" if self.answer is not None else END
-
-    @property
-    def after_model(self) -> str:
-        return "post_model_hook" if self.after is not None else self.last
-
-
-def _add_nodes(
-    graph: StateGraph, steps: _AgentNodes, tools: ToolNode, layout: _Layout, policy: RetryPolicy | None
-) -> None:
-    """Add the nodes and the edges of a layout."""
-    first, last = layout.first, layout.last
-    graph.add_edge(START, first)
-    if layout.before is not None:
-        graph.add_node("pre_model_hook", layout.before)
-        graph.add_edge("pre_model_hook", "model")
-    targets = dict.fromkeys(["tools", layout.after_model, END])
-    graph.add_node("model", ModelNode(steps), retry_policy=policy, destinations=list(targets))
-    graph.add_node("tools", tools)
-    if layout.after is not None:
-        graph.add_node("post_model_hook", layout.after)
-        graph.add_conditional_edges("post_model_hook", steps.after_hook(last), {"tools": "tools", last: last})
-    if layout.answer is not None:
-        graph.add_node("respond", steps.respond(layout.answer), retry_policy=policy)
-        graph.add_edge("respond", END)
-    if steps.has_direct:
-        graph.add_conditional_edges("tools", steps.after_tools(first, last), {first: first, last: last})
-    else:
-        graph.add_edge("tools", first)
-
-
-class ModelNode:
-    """The node that calls the model, in a form for each driver."""
-
-    def __init__(self, steps: _AgentNodes) -> None:
-        self._steps = steps
-
-    async def __call__(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        return await self._steps.model(state, runtime)
+    def add_to(self, graph: StateGraph, policy: RetryPolicy | None) -> None:
+        """Add the nodes and the edges to a graph."""
+        first, last = self._first, self._last
+        targets = dict.fromkeys(["tools", "post_model_hook" if self.after is not None else last, END])
+        graph.add_edge(START, first)
+        if self.before is not None:
+            graph.add_node("pre_model_hook", self.before)
+            graph.add_edge("pre_model_hook", "model")
+        graph.add_node("model", self, retry_policy=policy, destinations=list(targets))
+        graph.add_node("tools", self.tools)
+        if self.after is not None:
+            graph.add_node("post_model_hook", self.after)
+            graph.add_conditional_edges("post_model_hook", self._after_hook, {"tools": "tools", last: last})
+        if self.answer is not None:
+            graph.add_node("respond", self._respond, retry_policy=policy)
+            graph.add_edge("respond", END)
+        if self._direct:
+            graph.add_conditional_edges("tools", self._after_tools, {first: first, last: last})
+        else:
+            graph.add_edge("tools", first)
 
     def plainly(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        return run_here(self._steps.model, state, runtime, control=runtime.control)
+        """Call the model, for the sync driver."""
+        return run_here(self.__call__, state, runtime, control=runtime.control)
 
-
-class _AgentNodes:
-    """The nodes of an agent."""
-
-    def __init__(
-        self,
-        model: Any,
-        tools: ToolNode,
-        prompt: Any,
-        memory: MemoryStrategy | None,
-        settings: Mapping[str, Any],
-        name: str,
-        after: str,
-    ) -> None:
-        self._model = model
-        self._fixed_model = as_chat_model(model) if not _is_function(model) else None
-        self._tools = tools
-        self._prompt = prompt
-        self._memory = memory
-        self._settings = settings
-        self._name = name
-        self._specs = tool_specs(list(tools.tools_by_name.values()))
-        self._direct = {tool.name for tool in tools.tools_by_name.values() if tool_options(tool).return_direct}
-        self.after = after
-
-    async def model(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Call the model, and go to the tools that it requests or to the end."""
+    async def __call__(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
+        """Call the model, and go to the tools that it requests, to the hook, or to the end."""
         request, update = await self._request(state, runtime)
-        response = await ask(await self._model_for(state, runtime), request, runtime, name=self._name)
+        response = await ask(await self._model_for(state, runtime), request, runtime, name=self.name)
         message = response.message
         if message.tool_calls and runtime.remaining_steps < _STEPS_OF_A_TURN:
-            message = Message(NO_STEPS_LEFT, role="assistant", id=message.id, name=self._name)
-        goto: Any = self.after
-        if message.tool_calls and self.after != "post_model_hook":
-            goto = [Send("tools", call) for call in message.tool_calls]
+            message = Message(NO_STEPS_LEFT, role="assistant", id=message.id, name=self.name)
+        goto: Any = [Send("tools", call) for call in message.tool_calls] or self._last
+        if self.after is not None:
+            goto = "post_model_hook"
         return Command(update={"messages": [message], **update}, goto=goto)
 
     async def _request(self, state: Any, runtime: Runtime[Any]) -> tuple[ModelRequest, dict[str, Any]]:
         """Return the next request, and the update with the notes of the agent's memory strategy."""
         messages = _as_messages(state.get("llm_input_messages") or state.get("messages") or ())
         all_notes: Mapping[str, Any] = state.get(MEMORY_NOTES) or {}
-        own_notes = all_notes.get(self._name)
-        window = await select_messages(self._memory, messages, runtime, notes=own_notes, agent=self._name)
+        own_notes = all_notes.get(self.name)
+        window = await select_messages(self.memory, messages, runtime, notes=own_notes, agent=self.name)
         system, messages = await self._apply_prompt(state, window.messages, runtime)
         request = ModelRequest(
             messages=messages,
             system=system,
             tools=self._specs,
-            metadata={"agent": self._name, "state": state},
-            **self._settings,
+            metadata={"agent": self.name, "state": state},
+            **self.settings,
         )
-        return request, {MEMORY_NOTES: {self._name: dict(window.notes)}} if window.notes else {}
+        return request, {MEMORY_NOTES: {self.name: dict(window.notes)}} if window.notes else {}
 
     async def _apply_prompt(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
         """Return the system prompt and the conversation; leading system messages become part of the prompt."""
-        prompt = self._prompt
+        prompt = self.prompt
         if prompt is not None and callable(prompt):
             prompt = await acall_with_kwargs(prompt, {"state": state, "runtime": runtime})
         if is_langchain_message(prompt):
@@ -224,7 +177,7 @@ class _AgentNodes:
             return "", [cast(Message, as_message(item)) for item in cast("list[Any]", prompt)]
         if not isinstance(prompt, str | Message | None):
             raise InvalidConfig(
-                f"The prompt of agent {self._name!r} is {prompt!r}. Pass text, a message, or a list of messages."
+                f"The prompt of agent {self.name!r} is {prompt!r}. Pass text, a message, or a list of messages."
             )
         parts = [prompt.text if isinstance(prompt, Message) else prompt] if prompt else []
         count = 0
@@ -236,43 +189,24 @@ class _AgentNodes:
     async def _model_for(self, state: Any, runtime: Runtime[Any]) -> ChatModel:
         if self._fixed_model is not None:
             return self._fixed_model
-        return as_chat_model(await acall_with_kwargs(self._model, {"state": state, "runtime": runtime}))
+        return as_chat_model(await acall_with_kwargs(self.model, {"state": state, "runtime": runtime}))
 
-    def respond(self, answer: StructuredOutput) -> Hook:
-        """Return the node that requests the structured answer."""
+    async def _respond(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+        """Request the structured answer."""
+        assert self.answer is not None
+        request, update = await self._request(state, runtime)
+        model = await self._model_for(state, runtime)
+        return {"structured_response": await self.answer.ask(model, request, runtime), **update}
 
-        async def respond(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-            request, update = await self._request(state, runtime)
-            chosen = await self._model_for(state, runtime)
-            return {"structured_response": await answer.ask(chosen, request, runtime), **update}
+    def _after_hook(self, state: Any) -> Any:
+        """Go to the tools that the last message still requests after the hook, or to the end."""
+        return [Send("tools", call) for call in requested_calls(state)] or self._last
 
-        return respond
-
-    def after_hook(self, after: str) -> Hook:
-        """Return the edge after the hook: to the tools that the last message still requests, or to the end."""
-
-        def path(state: Any) -> Any:
-            calls = requested_calls(state)
-            return [Send("tools", call) for call in calls] if calls else after
-
-        return path
-
-    @property
-    def has_direct(self) -> bool:
-        """True if the answer of some tool ends the agent."""
-        return bool(self._direct)
-
-    def after_tools(self, first: str, after: str) -> Hook:
-        """Return the edge after a tool: to the model, or to the end after a `return_direct` tool."""
-
-        def path(state: Any) -> str:
-            answers = (
-                message for message in map(as_message, reversed(state["messages"])) if isinstance(message, Message)
-            )
-            calls = next((message.tool_calls for message in answers if message.tool_calls), ())
-            return after if any(call.name in self._direct for call in calls) else first
-
-        return path
+    def _after_tools(self, state: Any) -> str:
+        """Go to the model, or to the end after a `return_direct` tool."""
+        messages: Iterator[Any] = map(as_message, reversed(state["messages"]))
+        calls = next((message.tool_calls for message in messages if getattr(message, "tool_calls", ())), ())
+        return self._last if any(call.name in self._direct for call in calls) else self._first
 
 
 def _as_messages(messages: Sequence[Any]) -> Sequence[Message]:
@@ -283,12 +217,8 @@ def _as_messages(messages: Sequence[Any]) -> Sequence[Message]:
 
 
 def _is_function(model: Any) -> bool:
-    return (
-        callable(model)
-        and not isinstance(model, type)
-        and not hasattr(model, "complete")
-        and not hasattr(model, "ainvoke")
-    )
+    has_method = isinstance(model, type) or hasattr(model, "complete") or hasattr(model, "ainvoke")
+    return callable(model) and not has_method
 
 
 def _state(state_schema: Any, *, has_input: bool, has_memory: bool) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, Field, model_validator
@@ -22,17 +23,17 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig
 from statewright.graph import END, START, Command, RetryPolicy, Runtime
 from statewright.messages import Message
-from statewright.models import ModelRequest, as_chat_model
+from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
 from statewright.state import read_schema
 from statewright.store import Store
 
 CRITIC_PROMPT: Final = (
     "You judge answers. Say what is wrong, missing or unclear in the last answer, and how to do better. "
-    "Be satisfied if nothing of weight is left to be improved."
+    "Be satisfied if nothing important remains to be improved."
 )
 _JUDGE: Final = "Judge the answer above."
-_REVISE: Final = "A critic has read your answer. Write it anew, whole, with this in mind:"
+_REVISE: Final = "A critic has read your answer. Write a complete new version that takes this into account:"
 
 
 class Critique(BaseModel):
@@ -101,18 +102,16 @@ def create_reflection(
     return graph.compile(checkpointer, store=store, name=name, **options)
 
 
+@dataclass(frozen=True)
 class _ReflectionNodes:
     """The nodes of a reflection."""
 
-    def __init__(
-        self, author: Member, critic: Any, prompt: str, max_iterations: int, stop_when: Callable[..., Any] | None
-    ) -> None:
-        self._author = author
-        self._critic = critic
-        self._prompt = prompt
-        self._max_iterations = max_iterations
-        self._stop_when = stop_when
-        self._form = StructuredOutput(Critique)
+    author: Member
+    critic: ChatModel
+    prompt: str
+    max_iterations: int
+    stop_when: Callable[..., Any] | None
+    form: StructuredOutput = field(default_factory=lambda: StructuredOutput(Critique))
 
     async def draft(self, state: Any) -> Command[Any]:
         """Write the first draft. A new turn of a thread starts over."""
@@ -132,28 +131,28 @@ class _ReflectionNodes:
         """Judge the last draft."""
         draft = state["drafts"][-1]
         messages = [*state.get(MESSAGES, ()), Message(draft, "assistant"), Message(_JUDGE)]
-        request = ModelRequest(messages=messages, system=self._prompt, metadata={"agent": "critic", "state": state})
-        verdict: Critique = await self._form.ask(self._critic, request, runtime)
+        request = ModelRequest(messages=messages, system=self.prompt, metadata={"agent": "critic", "state": state})
+        verdict: Critique = await self.form.ask(self.critic, request, runtime)
         update: dict[str, Any] = {"critiques": [verdict.critique], "draft_reason": state.get("draft_reason")}
         if verdict.satisfied:
             return self._end(update, draft, "satisfied")
         kwargs = {"draft": draft, "critique": verdict.critique, "iteration": len(state["drafts"]), "state": state}
-        if self._stop_when is not None and await acall_with_kwargs(self._stop_when, kwargs):
+        if self.stop_when is not None and await acall_with_kwargs(self.stop_when, kwargs):
             return self._end(update, draft, "stop_when")
         return Command(update=update, goto="revise")
 
     async def _write_draft(self, messages: Iterable[Message]) -> tuple[str, str | None]:
         """Return a draft, and its finish reason if it is incomplete."""
-        output = await self._author.call({MESSAGES: list(messages)})
-        return (output.last.text, cut_short_reason(output.last)) if output.last is not None else ("", None)
+        last = (await self.author.call({MESSAGES: list(messages)})).last
+        return last.text if last is not None else "", cut_short_reason(last)
 
     def _critique_or_end(self, update: dict[str, Any], draft: str, count: int) -> Command[Any]:
-        if count >= self._max_iterations:
+        if count >= self.max_iterations:
             return self._end(update, draft, "max_iterations")
         return Command(update=update, goto="critique")
 
     def _end(self, update: dict[str, Any], draft: str, reason: str) -> Command[Any]:
         finish_reason = update["draft_reason"]
         metadata = {"finish_reason": finish_reason} if finish_reason else None
-        message = Message(draft, "assistant", name=self._author.name, metadata=metadata)
+        message = Message(draft, "assistant", name=self.author.name, metadata=metadata)
         return Command(update={**update, "messages": [message], "stop_reason": finish_reason or reason}, goto=END)

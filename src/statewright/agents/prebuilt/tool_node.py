@@ -75,15 +75,7 @@ class ToolNode:
         return Command(goto=[Send(runtime.execution_info.node, call) for call in calls])
 
     async def _call_tool(self, call: ToolCall, runtime: Runtime[Any], in_place: bool = False) -> Any:
-        context = ToolContext(
-            stream_writer=runtime.stream_writer,
-            idempotency_key=runtime.idempotency_key,
-            tool_call_id=call.id,
-            runtime=runtime,
-            state=runtime.state,
-            tools=self._tools,
-            in_place=in_place,
-        )
+        context = ToolContext.for_call(call, runtime, state=runtime.state, tools=self._tools, in_place=in_place)
         try:
             answer = await run_tool_call(call, self.tools_by_name, context, kept=_KEPT)
             for command in _commands_in(answer):

@@ -114,9 +114,10 @@ class State(Generic[T]):
     def from_json(cls, value: Mapping[str, Any], data: type[T] | None = None) -> State[T]:
         """Return the state that `to_json` wrote; `data` is the class of its data. Raises InvalidConfig if invalid."""
         try:
+            fields: Any = value.get("data") or {}
             results = [AgentResult.from_json(result) for result in value.get("results", value.get("_results", ()))]
             state: State[T] = State(
-                _read_data(value.get("data") or {}, data),
+                fields if data is None else type_adapter(data).validate_python(fields),
                 schema=data,
                 messages=value.get("messages", value.get("_messages", ())),
                 results=results,
@@ -148,9 +149,3 @@ def result_messages(result: AgentResult) -> Sequence[Message]:
 def user_turn(message: Message) -> AgentResult:
     """Return the user's message as a turn."""
     return AgentResult(agent_name=USER, messages=[message], created_at=datetime.now(UTC), id=message.id)
-
-
-def _read_data(value: Any, data: type[Any] | None) -> Any:
-    if data is None:
-        return value
-    return type_adapter(data).validate_python(value)

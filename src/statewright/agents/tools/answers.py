@@ -19,10 +19,7 @@ def as_text(value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
-        return _fallback_text(value)
-
-
-def _fallback_text(value: Any) -> str:
+        pass
     try:
         return str(value)
     except Exception:  # an integer of thousands of digits, or an error in a user's class

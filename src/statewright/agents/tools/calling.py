@@ -160,7 +160,9 @@ def failure_message(call: ToolCall, context: ToolContext, error: Exception, text
     """Return the message that reports a failed call to the model. Raises errors of the run itself."""
     if isinstance(error, _NOT_FOR_MODELS):
         raise error
-    text = text if text is not None else _failure_text(error)
+    if text is None:
+        describe = _error_text if isinstance(error, ModelRetry | ToolError) else _describe_error
+        text = f"Error: {describe(error)}"
     _record_call(call, context, text)
     return _result_message(call, text, {"status": "error"})
 
@@ -183,7 +185,10 @@ async def run_tool_call(
         limit = asyncio.timeout(options.timeout)
         try:
             async with limit:
-                call_context = _nested_context(context) if part is not None else context
+                call_context = context
+                if part is not None and context.runtime is not None:  # the runtime is bound to the nested attempt
+                    runtime = get_runtime()
+                    call_context = replace(context, runtime=runtime, stream_writer=runtime.stream_writer)
                 return await run_guarded(call_tool(tool, arguments, context=call_context, kept=kept), call)
         except TimeoutError as error:
             if not limit.expired():
@@ -203,22 +208,9 @@ def check_saveable(call: ToolCall, update: Any, runtime: Runtime[Any]) -> None:
         raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
 
 
-def _nested_context(context: ToolContext) -> ToolContext:
-    """Return the context with a runtime bound to the nested attempt of this call."""
-    if context.runtime is None:
-        return context
-    runtime = get_runtime()
-    return replace(context, runtime=runtime, stream_writer=runtime.stream_writer)
-
-
 def tool_options(tool: Tool) -> ToolOptions:
     """Return the options of a tool; the defaults for a tool without options."""
     return getattr(tool, "options", None) or ToolOptions()
-
-
-def _failure_text(error: Exception) -> str:
-    describe = _error_text if isinstance(error, ModelRetry | ToolError) else _describe_error
-    return f"Error: {describe(error)}"
 
 
 def _describe_error(error: BaseException) -> str:

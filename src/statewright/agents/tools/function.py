@@ -9,27 +9,46 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, cast, overload
-
-from pydantic import ValidationError
+from typing import Any, Final, NamedTuple, TypedDict, Unpack, overload
 
 from statewright.agents.tools.answers import IteratorReader
-from statewright.agents.tools.signature import Signature
-from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, WrongCall, check_name, describe_problems
-from statewright.data.json_schema import UnusableSchema, json_schema_validator
+from statewright.agents.tools.signature import Signature, ValueSchema
+from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, WrongCall, check_name
+from statewright.data.json_schema import UnusableSchema
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
 from statewright.runtime.concurrency.private_loop import run_privately
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.state import type_adapter
 
 
-class ToolFunction:
+class _CallableTool:
+    """A tool that calls a function. A plain function is called, and a generator read, on a worker thread."""
+
+    def __init__(
+        self, name: str, description: str, function: Callable[..., Any], options: ToolOptions, *, can_write: bool
+    ) -> None:
+        """`can_write` is True if the function can write to the state, so that its calls must be made in order."""
+        self.name = name
+        self.description = description
+        self.options = options
+        self.in_order = can_write if options.in_order is None else options.in_order
+        self.is_plain = not is_coroutine_function(function)
+        self._function = function
+
+    async def _call(self, context: ToolContext, /, *args: Any, **kwargs: Any) -> Any:
+        with IteratorReader(self.name) as reader:
+            call = partial(reader.read_call, partial(self._function, *args, **kwargs))
+            return await call_function(call, self._function, in_place=context.in_place)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+
+class ToolFunction(_CallableTool):
     """A function as a tool, described by its name, docstring and annotations.
 
-    A plain function is called, and a generator read, on a worker thread. Injected parameters, see `injected`, are not
-    arguments of the tool. Calling the object calls the function. Raises ToolError for a function whose arguments cannot
-    be described.
+    Injected parameters, see `injected`, are not arguments of the tool. Calling the object calls the function. Raises
+    ToolError for a function whose arguments cannot be described.
     """
 
     def __init__(
@@ -41,18 +60,15 @@ class ToolFunction:
         never_from_context: Collection[str] = (),
         options: ToolOptions | None = None,
     ) -> None:
-        self.name = check_name(name or getattr(function, "__name__", type(function).__name__))
+        name = check_name(name or getattr(function, "__name__", type(function).__name__))
         docstring = read_docstring(inspect.getdoc(function))
-        self.description = docstring.description if description is None else description
+        description = docstring.description if description is None else description
+        self._signature = Signature(name, function, docstring.parameters)
+        can_write = self._signature.changes_state
+        super().__init__(name, description, function, options or ToolOptions(), can_write=can_write)
+        self.parameters: Mapping[str, Any] = self._signature.schema
         self.never_from_context = frozenset(never_from_context)
         """Arguments that a workflow does not fill from its context: they must be written explicitly."""
-        self.options = options or ToolOptions()
-        self._function = function
-        self._signature = Signature(self.name, function, docstring.parameters)
-        in_order = self.options.in_order
-        self.in_order = self._signature.changes_state if in_order is None else in_order
-        self.is_plain = not is_coroutine_function(function)
-        self.parameters: Mapping[str, Any] = self._signature.schema
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
@@ -63,13 +79,7 @@ class ToolFunction:
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """Return the answer of the function. Raises ToolError for wrong arguments, and errors of the function."""
-        kwargs = {**self._signature.read(arguments), **self._signature.injected_kwargs(context)}
-        with IteratorReader(self.name) as reader:
-            call = partial(reader.read_call, partial(self._function, **kwargs))
-            return await call_function(call, self._function, in_place=context.in_place)
-
-    def __repr__(self) -> str:
-        return f"ToolFunction({self.name!r})"
+        return await self._call(context, **self._signature.read(arguments), **self._signature.injected_kwargs(context))
 
 
 async def call_function(call: Callable[[], Any], function: Callable[..., Any], *, in_place: bool = False) -> Any:
@@ -90,18 +100,21 @@ async def _await_answer(answer: Any) -> Any:
     return await answer
 
 
+class _Options(TypedDict, total=False):
+    """The fields of ToolOptions, as keyword arguments."""
+
+    approve: Approval
+    timeout: float | None
+    strict: bool | None
+    in_order: bool | None
+    return_direct: bool
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> ToolFunction: ...
 @overload
 def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    approve: Approval = False,
-    timeout: float | None = None,
-    strict: bool | None = None,
-    return_direct: bool = False,
-    in_order: bool | None = None,
+    *, name: str | None = None, description: str | None = None, **options: Unpack[_Options]
 ) -> Callable[[Callable[..., Any]], ToolFunction]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -109,25 +122,13 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    approve: Approval = False,
-    timeout: float | None = None,
-    strict: bool | None = None,
-    return_direct: bool = False,
-    in_order: bool | None = None,
+    **options: Unpack[_Options],
 ) -> Any:
     """Make a tool of a function: a decorator, with or without options.
 
-    With `approve` a person must approve each call; `timeout` is in seconds; `return_direct` ends the agent with the
-    answer of the tool; `in_order` makes its calls one after another, which is the default for tools that can write to
-    the state of a network. Raises ToolError for a function whose arguments cannot be described.
+    `options` are those of ToolOptions. Raises ToolError for a function whose arguments cannot be described.
     """
-    options = ToolOptions(
-        approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
-    )
-
-    def decorate(decorated: Callable[..., Any]) -> ToolFunction:
-        return ToolFunction(decorated, name=name, description=description, options=options)
-
+    decorate = partial(ToolFunction, name=name, description=description, options=ToolOptions(**options))
     return decorate if function is None else decorate(function)
 
 
@@ -183,7 +184,10 @@ Handler = Callable[..., Any]
 """`(arguments)` or `(arguments, context)`; plain or a coroutine function."""
 
 
-class HandlerTool:
+_NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+class HandlerTool(_CallableTool):
     """A tool that passes all validated arguments to a handler as one value.
 
     Calls of a handler that takes the context are made in order by default, since it can write to the state.
@@ -192,29 +196,34 @@ class HandlerTool:
     def __init__(
         self, name: str, description: str, parameters: Any, handler: Handler, options: ToolOptions | None = None
     ) -> None:
-        self.name = check_name(name)
-        self.description = description
-        self.options = options or ToolOptions()
-        self._handler = handler
-        self._takes_context = len(inspect.signature(handler).parameters) > 1
-        in_order = self.options.in_order
-        self.in_order = self._takes_context if in_order is None else in_order
-        self.is_plain = not is_coroutine_function(handler)
-        self.parameters, self._read, self._to_json = _argument_schema(name, parameters)
+        takes_context = len(inspect.signature(handler).parameters) > 1
+        super().__init__(check_name(name), description, handler, options or ToolOptions(), can_write=takes_context)
+        self._takes_context = takes_context
+        try:
+            self._schema = ValueSchema(parameters) if parameters is not None else None
+        except UnusableSchema as error:
+            raise ToolError(f"The parameters of tool {name!r} cannot be used as a JSON Schema: {error}") from error
+        self.parameters: Mapping[str, Any] = self._schema.schema if self._schema is not None else _NO_ARGUMENTS
 
     def checked(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments as the handler gets them, defaults included, as plain JSON. Raises ToolError."""
-        return self._to_json(self._read(arguments))
+        value = self._read(arguments)
+        return self._schema.to_json(value) if self._schema is not None else value
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """Return the answer of the handler. Raises ToolError for wrong arguments, and errors of the handler."""
-        value = self._read(arguments)
-        call = partial(self._handler, value, context) if self._takes_context else partial(self._handler, value)
-        with IteratorReader(self.name) as reader:
-            return await call_function(partial(reader.read_call, call), self._handler, in_place=context.in_place)
+        further = (context,) if self._takes_context else ()
+        return await self._call(context, self._read(arguments), *further)
 
-    def __repr__(self) -> str:
-        return f"HandlerTool({self.name!r})"
+    def _read(self, arguments: Mapping[str, Any]) -> Any:
+        try:
+            if self._schema is not None:
+                return self._schema.read(dict(arguments))
+            if arguments:
+                raise ValueError(f"it takes none, but got {', '.join(arguments)}")
+            return {}
+        except ValueError as error:
+            raise WrongCall(f"Tool {self.name!r} was called with wrong arguments: {error}.") from None
 
 
 def create_tool(
@@ -223,11 +232,7 @@ def create_tool(
     description: str = "",
     parameters: Any = None,
     handler: Handler,
-    approve: Approval = False,
-    timeout: float | None = None,
-    strict: bool | None = None,
-    return_direct: bool = False,
-    in_order: bool | None = None,
+    **options: Unpack[_Options],
 ) -> HandlerTool:
     """Create a tool from a name, a schema and a handler.
 
@@ -235,67 +240,4 @@ def create_tool(
     Schema of an object, for which it gets a dict; None for no arguments. Options are those of `tool`. Raises ToolError
     for an invalid name or schema.
     """
-    options = ToolOptions(
-        approve=approve, timeout=timeout, strict=strict, return_direct=return_direct, in_order=in_order
-    )
-    return HandlerTool(name, description, parameters, handler, options)
-
-
-Read = Callable[[Mapping[str, Any]], Any]
-_NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
-
-
-def _argument_schema(tool: str, parameters: Any) -> tuple[Mapping[str, Any], Read, Callable[[Any], Mapping[str, Any]]]:
-    """Return the schema of the arguments, a reader, and a function that converts the read value back to plain JSON."""
-    if parameters is None:
-        return _NO_ARGUMENTS, partial(_no_arguments, tool), _identity
-    if isinstance(parameters, Mapping):
-        schema = dict(cast("Mapping[str, Any]", parameters))
-        return schema, _reader_of_schema(tool, schema), _identity
-    adapter = type_adapter(parameters)
-    return adapter.json_schema(), _reader_of_class(tool, adapter), partial(adapter.dump_python, mode="json")
-
-
-def _identity(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    return arguments
-
-
-def _no_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    if arguments:
-        raise WrongCall(_refusal_message(tool, f"it takes none, but got {', '.join(arguments)}"))
-    return {}
-
-
-def _reader_of_class(tool: str, adapter: Any) -> Read:
-    def read(arguments: Mapping[str, Any]) -> Any:
-        try:
-            return adapter.validate_python(dict(arguments))
-        except ValidationError as error:
-            raise WrongCall(_refusal_message(tool, describe_problems(error.errors()))) from None
-
-    return read
-
-
-def _reader_of_schema(tool: str, schema: dict[str, Any]) -> Read:
-    try:
-        validator = json_schema_validator(schema, extra="models")
-    except UnusableSchema as error:
-        raise ToolError(f"The parameters of tool {tool!r} cannot be used as a JSON Schema: {error}") from error
-
-    def read(arguments: Mapping[str, Any]) -> Any:
-        value = dict(arguments)
-        problems = "; ".join(_error_path(error) + str(error.message) for error in validator.iter_errors(value))
-        if problems:
-            raise WrongCall(_refusal_message(tool, problems))
-        return value
-
-    return read
-
-
-def _error_path(error: Any) -> str:
-    path = ".".join(map(str, error.instance_path))
-    return f"{path}: " if path else ""
-
-
-def _refusal_message(tool: str, problems: str) -> str:
-    return f"Tool {tool!r} was called with wrong arguments: {problems}."
+    return HandlerTool(name, description, parameters, handler, ToolOptions(**options))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from types import NoneType, UnionType
@@ -83,7 +83,7 @@ def tool_runtime(kind: Any, context: ToolContext) -> Any:
 
 Fill = Callable[[ToolContext], Any]
 """Returns the value of a parameter in one call; MISSING if there is none."""
-_FOREIGN: Final = ("langchain.", "langchain_core.", "langgraph.", "statewright.langchain.")
+_MARKER_MODULES: Final = (f"{__name__}.", "langchain.", "langchain_core.", "langgraph.", "statewright.langchain.")
 """Prefixes of the modules whose markers are recognised by name."""
 
 
@@ -183,63 +183,59 @@ _BY_CLASS: Final[Mapping[Any, InjectedSource]] = {
 }
 
 
-def injected_source(parameter: inspect.Parameter, *, by_name: bool = True) -> InjectedSource | None:
-    """Return the source of a parameter; None if it is an argument.
+def injected_sources(
+    tool: str, parameters: Iterable[inspect.Parameter], *, by_name: bool = True
+) -> dict[str, InjectedSource]:
+    """Return the sources of the injected parameters of a tool. Unless `by_name`, only annotations count.
 
     Raises ToolError for one that is marked with LangChain's InjectedToolArg alone and has no default.
     """
+    sources = {parameter.name: _injected_source(tool, parameter, by_name) for parameter in parameters}
+    return {name: source for name, source in sources.items() if source is not None}
+
+
+def _injected_source(tool: str, parameter: inspect.Parameter, by_name: bool) -> InjectedSource | None:
     hint = parameter.annotation
+    types, markers = split_hint(hint)
     has_default = parameter.default is not inspect.Parameter.empty
     if hint in (inspect.Parameter.empty, Any):
         source = _BY_NAME.get(parameter.name) if by_name else None
     else:
-        markers = list(_markers(hint))
-        sources = [source for marker in markers if (source := _source_of_marker(marker, hint)) is not None]
-        source = sources[0] if sources else _source_of_class(hint)
-        if source is None and any(_foreign_name(marker) == "InjectedToolArg" for marker in markers):
+        sources = (_source_of_marker(marker, types) for marker in markers)
+        source = next(filter(None, sources), None) or _source_of_class(types)
+        if source is None and any(_marker_name(marker) == "InjectedToolArg" for marker in markers):
             if not has_default:
                 raise ToolError(
-                    f"The parameter {parameter.name!r} is marked with InjectedToolArg, which does not name its "
-                    f"source. Mark it with InjectedState, InjectedStore or InjectedToolCallId, or give it a default."
+                    f"Tool {tool!r}: the parameter {parameter.name!r} is marked with InjectedToolArg, which does not "
+                    f"name its source. Mark it with InjectedState, InjectedStore or InjectedToolCallId, or give it a "
+                    f"default."
                 )
             source = InjectedSource(lambda context: MISSING)
     if source is None:
         return None
-    return replace(source, has_default=has_default, accepts_none=_accepts_none(hint))
+    return replace(source, has_default=has_default, accepts_none=NoneType in types)
 
 
 # -- annotations
 
 
-def _markers(hint: Any) -> list[Any]:
-    """Return everything that is annotated in a hint, at any depth of unions and Annotated."""
+def split_hint(hint: Any) -> tuple[list[Any], list[Any]]:
+    """Return the types that a hint names, and the markers on them, at any depth of unions and Annotated."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return [*args[1:], *_markers(args[0])]
+        types, markers = split_hint(args[0])
+        return types, [*args[1:], *markers]
     if origin in (Union, UnionType):
-        return [marker for part in args for marker in _markers(part)]
-    return []
+        members = [split_hint(arg) for arg in args]
+        return [kind for types, _ in members for kind in types], [marker for _, own in members for marker in own]
+    return [hint], []
 
 
-def _member_types(hint: Any) -> list[Any]:
-    """Return the types that a hint names: the members of a union, without Annotated."""
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return _member_types(args[0])
-    if origin in (Union, UnionType):
-        return [part for arg in args for part in _member_types(arg)]
-    return [hint]
-
-
-def _accepts_none(hint: Any) -> bool:
-    return NoneType in _member_types(hint)
-
-
-def _source_of_marker(marker: Any, hint: Any) -> InjectedSource | None:
+def _source_of_marker(marker: Any, types: Iterable[Any]) -> InjectedSource | None:
     match _marker_name(marker):
         case "InjectedState":
             field = getattr(marker, "field", None) if not isinstance(marker, type) else None
-            return _state_source(hint) if not field else _state_field_source(str(field))
+            return _state_source(types) if not field else _state_field_source(str(field))
         case "InjectedStore":
             return _BY_NAME["store"]
         case "InjectedToolCallId":
@@ -248,26 +244,21 @@ def _source_of_marker(marker: Any, hint: Any) -> InjectedSource | None:
             return None
 
 
-def _marker_name(marker: Any) -> str | None:
-    kind = marker if isinstance(marker, type) else type(marker)
-    return kind.__name__ if kind.__module__ == __name__ else _foreign_name(marker)
-
-
-def _foreign_name(value: Any) -> str | None:
-    """Return the name of a class of LangChain or LangGraph that a class or an instance derives from."""
+def _marker_name(value: Any) -> str | None:
+    """Return the name of a marker, or class of LangChain or LangGraph, that a class or an instance derives from."""
     kinds: tuple[type[Any], ...] = (value if isinstance(value, type) else type(value)).__mro__
-    names = (kind.__name__ for kind in kinds if f"{kind.__module__}.".startswith(_FOREIGN))
+    names = (kind.__name__ for kind in kinds if f"{kind.__module__}.".startswith(_MARKER_MODULES))
     return next((name for name in names if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
 
 
-def _source_of_class(hint: Any) -> InjectedSource | None:
-    """Return the source for the class of a hint, or for a base class of it."""
-    classes = [kind for part in _member_types(hint) if isinstance(kind := get_origin(part) or part, type)]
+def _source_of_class(types: Iterable[Any]) -> InjectedSource | None:
+    """Return the source for one of the types, or for a base class of it."""
+    classes = [kind for part in types if isinstance(kind := get_origin(part) or part, type)]
     source = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
     if source is not None:
         return source
     for kind in classes:
-        build_source = _BY_FOREIGN_CLASS.get(_foreign_name(kind) or "")
+        build_source = _BY_FOREIGN_CLASS.get(_marker_name(kind) or "")
         if build_source is not None:
             return build_source(kind)
     # State and NetworkRun are above this module, so they declare their source themselves.
@@ -277,25 +268,17 @@ def _source_of_class(hint: Any) -> InjectedSource | None:
 
 _BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], InjectedSource]]] = {
     "RunnableConfig": lambda kind: _CONFIG,
-    "ToolRuntime": lambda kind: runtime_source(kind),
+    "ToolRuntime": lambda kind: replace(_BY_NAME["runtime"], fill=partial(tool_runtime, kind), is_state=True),
 }
-
-
-def runtime_source(kind: Any) -> InjectedSource:
-    """Return the source of a ToolRuntime, an instance of the class."""
-    return replace(_BY_NAME["runtime"], fill=partial(tool_runtime, kind), is_state=True)
 
 
 # -- the state
 
 
-def _state_source(hint: Any) -> InjectedSource:
-    classes = [part for part in _member_types(hint) if isinstance(part, type) and _has_fields(part)]
-    return replace(_BY_NAME["state"], is_state=True, state_class=classes[0] if classes else None)
-
-
-def _has_fields(kind: Any) -> bool:
-    return hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind)
+def _state_source(types: Iterable[Any]) -> InjectedSource:
+    classes = [kind for kind in types if isinstance(kind, type)]
+    with_fields = (kind for kind in classes if hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind))
+    return replace(_BY_NAME["state"], is_state=True, state_class=next(with_fields, None))
 
 
 def _state_field_source(field: str) -> InjectedSource:

@@ -1,8 +1,9 @@
-"""The arguments of a Python function: as a JSON Schema for models, and as a validator of calls."""
+"""Validation of values that models write: the arguments of a function, or any value by a class or a JSON Schema."""
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
@@ -11,11 +12,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PydanticUser
 from pydantic.json_schema import GenerateJsonSchema
 
 from statewright.agents.tools.answers import as_text
-from statewright.agents.tools.injected import InjectedSource, injected_source
-from statewright.agents.tools.tool import ToolContext, WrongCall
+from statewright.agents.tools.injected import injected_sources
+from statewright.agents.tools.tool import ToolContext, WrongCall, describe_problems
 from statewright.channels import MISSING
+from statewright.data.json_schema import json_schema_validator
 from statewright.errors import ToolError, suggestion
-from statewright.state import modern_typeddict
+from statewright.state import modern_typeddict, type_adapter
 
 _SHOWN: Final = 100
 """Maximum characters of a quoted value."""
@@ -28,9 +30,7 @@ class Signature:
     def __init__(self, tool: str, function: Callable[..., Any], described: Mapping[str, str]) -> None:
         self._tool = tool
         parameters = _parameters_of(tool, function)
-        self._injected: dict[str, InjectedSource] = {
-            parameter.name: source for parameter in parameters if (source := _source(tool, parameter)) is not None
-        }
+        self._injected = injected_sources(tool, parameters)
         arguments = [parameter for parameter in parameters if parameter.name not in self._injected]
         self._names = [parameter.name for parameter in arguments if not _is_var_keyword(parameter)]
         self._model = _model(tool, arguments, described)
@@ -108,13 +108,6 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Para
     return parameters
 
 
-def _source(tool: str, parameter: inspect.Parameter) -> InjectedSource | None:
-    try:
-        return injected_source(parameter)
-    except ToolError as error:
-        raise ToolError(f"Tool {tool!r}: {error}") from error
-
-
 def _is_var_keyword(parameter: inspect.Parameter) -> bool:
     return parameter.kind is inspect.Parameter.VAR_KEYWORD
 
@@ -187,3 +180,51 @@ def _type_name(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(map(str, schema["enum"]))
     return str(schema.get("type", "anything" if "$ref" not in schema else "object"))
+
+
+# -- values of any schema
+
+
+class ValueSchema:
+    """A JSON Schema, or the one of a pydantic model, a dataclass or a TypedDict, and the validation by it.
+
+    Raises UnusableSchema for an invalid JSON Schema, and errors of pydantic for a class that it does not support.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._adapter: Any = None
+        if isinstance(source, Mapping):
+            self.schema = dict(cast("Mapping[str, Any]", source))
+            self._validator = json_schema_validator(self.schema, extra="models")
+        else:
+            self._adapter = type_adapter(source)
+            self.schema = cast("dict[str, Any]", self._adapter.json_schema())
+
+    def read(self, value: Any) -> Any:
+        """Return a value as an instance of the class, or unchanged. Raises ValueError with all problems."""
+        if self._adapter is not None:
+            return _read(self._adapter.validate_python, value)
+        problems = "; ".join(_error_path(error) + str(error.message) for error in self._validator.iter_errors(value))
+        if problems:
+            raise ValueError(problems)
+        return value
+
+    def read_json(self, text: str) -> Any:
+        """Like `read`, for a value that is written as JSON."""
+        return self.read(json.loads(text)) if self._adapter is None else _read(self._adapter.validate_json, text)
+
+    def to_json(self, value: Any) -> Any:
+        """Return a value that was read as plain JSON."""
+        return value if self._adapter is None else self._adapter.dump_python(value, mode="json")
+
+
+def _read(validate: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return validate(value)
+    except ValidationError as error:
+        raise ValueError(describe_problems(error.errors(), "the value")) from None
+
+
+def _error_path(error: Any) -> str:
+    path = ".".join(map(str, error.instance_path))
+    return f"{path}: " if path else ""

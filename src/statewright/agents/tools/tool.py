@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from statewright.errors import ToolError
 from statewright.graph import ExecutionInfo, Runtime
+from statewright.messages import ToolCall
 from statewright.redaction import KnownSecrets
 from statewright.runtime import get_config
 from statewright.runtime.tasks.scope import current_scope
@@ -89,6 +90,17 @@ class ToolContext:
     """All tools that the model may call, as they were passed to a ToolNode."""
     in_place: bool = False
     """True to call a plain function on the current thread, where nothing else is waiting."""
+
+    @classmethod
+    def for_call(cls, call: ToolCall, runtime: Runtime[Any], **fields: Any) -> ToolContext:
+        """Return the context of a call that a model requested, in the task that makes it."""
+        return cls(
+            stream_writer=runtime.stream_writer,
+            idempotency_key=runtime.idempotency_key,
+            tool_call_id=call.id,
+            runtime=runtime,
+            **fields,
+        )
 
     @property
     def store(self) -> Store | None:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final, cast
 
-from statewright.messages import copied
+from statewright.messages import replace
 from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm
 
 FIELD: Final = "value"
@@ -51,9 +50,8 @@ def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse
         return response
     if not isinstance(value, dict) or list(cast("dict[str, Any]", value)) != [FIELD]:
         return response
-    message = copied(response.message)
-    message.content = json.dumps(value[FIELD], ensure_ascii=False)
-    return replace(response, message=message)
+    content = json.dumps(value[FIELD], ensure_ascii=False)
+    return replace(response, message=replace(response.message, content=content))
 
 
 def without_fence(text: str) -> str:
@@ -90,20 +88,13 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
         "additionalProperties": False,
     }
     outer |= {key: schema[key] for key in _DEFINITIONS if key in schema}
-    if not _refers_to_root(schema):
-        return outer
     # References to the root of the schema must find it under a name.
     rebased: dict[str, Any] = _rebased(outer)
+    if rebased == outer:
+        return outer
     rebased["$defs"] = {**rebased.get("$defs", {}), FIELD: rebased["properties"][FIELD]}
     rebased["properties"] = {FIELD: {"$ref": f"#/$defs/{FIELD}"}}
     return rebased
-
-
-def _refers_to_root(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        mapping = cast("Mapping[str, Any]", value)
-        return _is_root_reference(mapping.get("$ref")) or any(map(_refers_to_root, mapping.values()))
-    return isinstance(value, list) and any(map(_refers_to_root, cast("list[Any]", value)))
 
 
 def _is_root_reference(reference: Any) -> bool:
@@ -151,40 +142,18 @@ def is_temporary(status: int) -> bool:
 
 # -- finish reasons
 
-_REASONS: Final[Mapping[str, FinishReason]] = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "completed": "stop",
-    "complete": "stop",
-    "tool_calls": "tools",
-    "function_call": "tools",
-    "tool_use": "tools",
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_length": "length",
-    "model_context_window_exceeded": "length",
-    "error_limit": "length",
-    "incomplete": "length",
-    "content_filter": "refused",
-    "content_filtered": "refused",
-    "refusal": "refused",
-    "safety": "refused",
-    "recitation": "refused",
-    "blocklist": "refused",
-    "prohibited_content": "refused",
-    "spii": "refused",
-    "language": "refused",
-    "image_safety": "refused",
-    "image_prohibited_content": "refused",
-    "image_recitation": "refused",
-    "guardrail_intervened": "refused",
-    "error_toxic": "refused",
-    "other": "refused",
+_WORDS: Final[Mapping[FinishReason, str]] = {
+    "stop": "stop end_turn stop_sequence completed complete",
+    "tools": "tool_call tool_calls function_call tool_use",
+    "length": "length max_tokens max_output_tokens model_length model_context_window_exceeded error_limit incomplete",
+    "refused": "content_filter content_filtered refusal safety recitation blocklist prohibited_content spii language "
+    "image_safety image_prohibited_content image_recitation guardrail_intervened error_toxic other",
 }
 """The providers' words in lower case, and ours. Google reports `OTHER` for an answer that it withholds for an
 undisclosed reason."""
+_REASONS: Final[Mapping[str, FinishReason]] = {
+    word: reason for reason, words in _WORDS.items() for word in words.split()
+}
 _KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
 
 

@@ -11,11 +11,11 @@ the provider.
 from __future__ import annotations
 
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
-from statewright.messages import Message, copied
+from statewright.messages import Message, replace
 
 LARGEST_FILE: Final = 5_000_000
 """Maximum characters of base64, above Anthropic's limit for an image (5 MB). A larger file is replaced by a note."""
@@ -66,26 +66,15 @@ def omission_note(kind: str, media_type: str, reason: str, *, uri: str = "") -> 
     }
 
 
-def with_sendable_files(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages with files that providers accept, and notes for the others; unchanged if all are accepted.
+def with_sendable_files(message: Message) -> Message:
+    """Return the message with files that providers accept, and notes for the others; unchanged if all are accepted.
 
     URLs of images are unchanged: their content is unknown.
     """
-    if all(isinstance(message.content, str) for message in messages):
-        return messages
-    sendable = [_with_sendable_files(message) for message in messages]
-    return sendable if any(new is not old for new, old in zip(sendable, messages, strict=True)) else messages
-
-
-def _with_sendable_files(message: Message) -> Message:
     if isinstance(message.content, str):
         return message
     parts = [_sendable_part(part) for part in message.content]
-    if parts == message.content:
-        return message
-    changed = copied(message)
-    changed.content = parts
-    return changed
+    return message if parts == message.content else replace(message, content=parts)
 
 
 def _sendable_part(part: dict[str, Any]) -> dict[str, Any]:

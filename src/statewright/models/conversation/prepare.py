@@ -11,24 +11,26 @@ Providers refuse requests that a thread can easily contain; Anthropic and Google
 
 Threads come to contain them in many ways: a run stops between a call and its result, a user writes while an approval is
 open, a message is removed or trimmed, a second agent of a network follows the first, structured output is requested.
-The thread itself is not changed; `prepare_request` repairs the messages to send. `check_request` refuses a request that
-was not repaired, in models that stand for a provider: a request that passes there passes everywhere.
+Models invent tools ("save the text!"), and servers give all calls one id, or ids that another provider refuses
+(`functions.save:0`). The thread itself is not changed; `prepare_request` repairs the messages to send. `check_request`
+refuses a request that was not repaired, in models that stand for a provider: a request that passes there passes
+everywhere.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
-from typing import Any, Final, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from operator import is_
+from typing import Any, Final
 
 from statewright.data.encodable import encodable_text
 from statewright.errors import ModelError
-from statewright.messages import Message, ToolCall, copied, encodable_message
+from statewright.messages import Message, ToolCall, encodable_message, replace
 from statewright.models.conversation.files import with_sendable_files
-from statewright.models.conversation.tool_calls import problem_of_calls, with_valid_calls
 from statewright.models.model import ModelRequest
 
 YOUR_TURN: Final = "It is your turn now. Act on the conversation so far as your instructions say."
@@ -47,14 +49,20 @@ def prepare_request(request: ModelRequest) -> ModelRequest:
     """
     messages = request.messages
     if not _is_sendable(messages):
-        messages = with_valid_calls(_without_blanks(repair_tool_rounds(messages)))
-        messages = with_sendable_files(_encodable(messages))
+        messages = _with_valid_calls(_without_blanks(repair_tool_rounds(messages)))
+        messages = [with_sendable_files(encodable_message(message)) for message in messages]
+        messages = request.messages if _are_same(messages, request.messages) else messages
     if not _has_conversation(messages) or (messages[-1].role == "assistant" and not request.continue_last):
         messages = [*messages, Message(YOUR_TURN)]
     system = encodable_text(request.system)
     if messages is request.messages and system is request.system:
         return request
     return replace(request, messages=messages, system=system)
+
+
+def _are_same(new: Sequence[object], old: Sequence[object]) -> bool:
+    """Return True if two sequences have the same objects."""
+    return len(new) == len(old) and all(map(is_, new, old))
 
 
 def check_request(request: ModelRequest) -> None:
@@ -78,16 +86,13 @@ def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
     results = _results_by_call(messages)
     complete: list[Message] = []
     for position, message in enumerate(messages):
-        if message.role != "tool":
-            complete.append(message)
-            complete.extend(
-                _next_result(results[position, call.id]) or _missing_result(call) for call in message.tool_calls
-            )
+        if message.role == "tool":
+            continue
+        complete.append(message)
+        for call in message.tool_calls:
+            own_results = results[position, call.id]
+            complete.append(own_results.popleft() if own_results else _missing_result(call))
     return complete
-
-
-def _next_result(results: deque[Message]) -> Message | None:
-    return results.popleft() if results else None
 
 
 def _is_in_order(messages: Sequence[Message]) -> bool:
@@ -113,20 +118,16 @@ def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], de
         if message.role != "tool":
             continue
         call_id = message.tool_call_id or ""
-        if call_id not in latest:
-            _log_dropped(message, f"no call before it has the id {call_id!r}")
-            continue
-        index = latest[call_id]
-        calls = sum(call.id == call_id for call in messages[index].tool_calls)
-        if len(results[index, call_id]) < calls:
+        index = latest.get(call_id)
+        if index is None:
+            reason = "no call before it has the id %r"
+        elif len(results[index, call_id]) < sum(call.id == call_id for call in messages[index].tool_calls):
             results[index, call_id].append(message)
+            continue
         else:
-            _log_dropped(message, f"the call {call_id!r} has a result already")
+            reason = "the call %r has a result already"
+        _logger.warning(f"A result of tool %r is not sent: {reason}.", message.name or "unknown", call_id)
     return results
-
-
-def _log_dropped(result: Message, reason: str) -> None:
-    _logger.warning("A result of tool %r is not sent: %s.", result.name or "unknown", reason)
 
 
 def _missing_result(call: ToolCall) -> Message:
@@ -135,9 +136,7 @@ def _missing_result(call: ToolCall) -> Message:
 
 def _without_blanks(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages without empty ones, empty parts, and the blanks that models write before a call."""
-    if not any(_has_blank_text(message) or _has_blank_part(message) for message in messages):
-        return messages
-    shortened = (_with_text(message) for message in messages)
+    shortened = map(_with_text, messages)
     return [message for message in shortened if message.tool_calls or not _has_blank_text(message)]
 
 
@@ -161,15 +160,11 @@ def _is_blank(part: Mapping[str, Any]) -> bool:
 
 def _with_text(message: Message) -> Message:
     """Return a message without blank text; a blank tool result gets a placeholder."""
-    blank = _has_blank_text(message)
-    if not blank and not _has_blank_part(message):
+    if _has_blank_text(message):
+        return replace(message, content=_NO_OUTPUT if message.role == "tool" else "")
+    if isinstance(message.content, str) or not _has_blank_part(message):
         return message
-    changed = copied(message)
-    if blank:
-        changed.content = _NO_OUTPUT if message.role == "tool" else ""
-    else:
-        changed.content = [part for part in cast("list[dict[str, Any]]", message.content) if not _is_blank(part)]
-    return changed
+    return replace(message, content=[part for part in message.content if not _is_blank(part)])
 
 
 def _has_conversation(messages: Sequence[Message]) -> bool:
@@ -183,13 +178,97 @@ def starting_with_user(messages: Sequence[Message]) -> Sequence[Message]:
     return [Message(OPENING), *messages] if first == "assistant" else messages
 
 
-# -- text and ids
+# -- names and ids of calls
+
+_VALID_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""The narrowest limits of any provider: OpenAI's and Anthropic's."""
+_VALID_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+"""The narrowest limits of any provider: those of OpenAI's chat completions."""
+_FORBIDDEN: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_KEPT_OF_ID: Final = 24
+"""Characters of an id that are kept, for recognition, before the digits that make it unique."""
 
 
-def _encodable(messages: Sequence[Message]) -> Sequence[Message]:
-    encodable = [message if _is_plain_ascii(message) else encodable_message(message) for message in messages]
-    return encodable if any(new is not old for new, old in zip(encodable, messages, strict=True)) else messages
+def _with_valid_calls(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with valid names and unique ids of tool calls.
 
+    Results must follow their calls, in the order of the calls.
+    """
+    used_ids: set[str] = set()
+    pending_calls: deque[ToolCall] = deque()
+    """The calls, as they are sent, whose results come next."""
+    valid: list[Message] = []
+    for message in messages:
+        if message.tool_calls:
+            calls = tuple(_valid_call(call, used_ids) for call in message.tool_calls)
+            pending_calls = deque(calls)
+            if not _are_same(calls, message.tool_calls):
+                message = replace(message, tool_calls=calls)
+        elif message.role == "tool" and pending_calls:
+            call = pending_calls.popleft()
+            name = message.name and call.name
+            if (message.tool_call_id, message.name) != (call.id, name):
+                message = replace(message, tool_call_id=call.id, name=name)
+        valid.append(message)
+    return valid
+
+
+def _valid_call(call: ToolCall, used_ids: set[str]) -> ToolCall:
+    call_id = call.id if _VALID_ID.fullmatch(call.id) and call.id not in used_ids else _unique_id(call.id, used_ids)
+    used_ids.add(call_id)
+    name = call.name if _VALID_NAME.fullmatch(call.name) else _FORBIDDEN.sub("_", call.name)[:64] or "unnamed"
+    return call if call_id == call.id and name == call.name else replace(call, id=call_id, name=name)
+
+
+def _unique_id(call_id: str, used_ids: set[str]) -> str:
+    """Return a unique id, which is the same whenever the same conversation is sent."""
+    start = _FORBIDDEN.sub("_", call_id)[:_KEPT_OF_ID] or "call"
+    number = 1
+    while True:
+        number += 1
+        digest = blake2b(f"{call_id}\0{number}".encode(errors="surrogatepass"), digest_size=6).hexdigest()
+        if (unique := f"{start}-{digest}") not in used_ids:
+            return unique
+
+
+def _problem_of_calls(calls: Iterable[ToolCall], used_ids: set[str]) -> str | None:
+    """Return why a provider refuses tool calls, or None, and add their ids to `used_ids`."""
+    problem = None
+    for call in calls:
+        problem = problem or _problem_of_call(call, used_ids)
+        used_ids.add(call.id)
+    return problem
+
+
+def _problem_of_call(call: ToolCall, used_ids: set[str]) -> str | None:
+    if not _VALID_NAME.fullmatch(call.name):
+        return f"calls a tool {call.name[:80]!r}: names have 1 to 64 letters, digits, '_' and '-'"
+    if not _VALID_ID.fullmatch(call.id):
+        return f"has a call with the id {call.id[:80]!r}: ids have 1 to 40 letters, digits, '_' and '-'"
+    return f"has a call with the id {call.id!r}, which another one has" if call.id in used_ids else None
+
+
+def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Message:
+    """Return an answer whose tool calls have unique ids; unchanged if they are unique already.
+
+    Some servers give every call the same id, or none.
+    """
+    if not message.tool_calls:
+        return message
+    used_ids = {call.id for earlier in conversation for call in earlier.tool_calls}
+    calls: list[ToolCall] = []
+    for call in message.tool_calls:
+        call_id = call.id
+        number = 1
+        while not call_id or call_id in used_ids:
+            number += 1
+            call_id = f"{call.id or 'call'}-{number}"
+        used_ids.add(call_id)
+        calls.append(call if call_id == call.id else replace(call, id=call_id))
+    return message if _are_same(calls, message.tool_calls) else replace(message, tool_calls=tuple(calls))
+
+
+# -- what a provider refuses
 
 _PLAIN: Final = (int, bool, type(None))
 """Types of arguments, besides ASCII text, that can always be sent. A float may be infinite."""
@@ -210,32 +289,6 @@ def _is_plain_ascii(message: Message) -> bool:
                 return False
     return True
 
-
-def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Message:
-    """Return an answer whose tool calls have unique ids; unchanged if they are unique already.
-
-    Some servers give every call the same id, or none.
-    """
-    if not message.tool_calls:
-        return message
-    used_ids = {call.id for call in chain.from_iterable(earlier.tool_calls for earlier in conversation)}
-    calls: list[ToolCall] = []
-    for call in message.tool_calls:
-        call_id = call.id
-        number = 1
-        while not call_id or call_id in used_ids:
-            number += 1
-            call_id = f"{call.id or 'call'}-{number}"
-        used_ids.add(call_id)
-        calls.append(call if call_id == call.id else ToolCall(call_id, call.name, call.arguments, call.invalid))
-    if all(new is old for new, old in zip(calls, message.tool_calls, strict=True)):
-        return message
-    renamed = copied(message)
-    renamed.tool_calls = tuple(calls)
-    return renamed
-
-
-# -- what a provider refuses
 
 _ENDS_WITH_ASSISTANT: Final = "its conversation ends with the assistant, and continue_last is not set"
 
@@ -261,14 +314,15 @@ def _is_sendable(messages: Sequence[Message]) -> bool:
             return False
         if content.isspace() if content and isinstance(content, str) else not calls:
             return False
-        if not _is_plain_ascii(message) or (calls and problem_of_calls(calls, used_ids)):
+        if not _is_plain_ascii(message) or (calls and _problem_of_calls(calls, used_ids)):
             return False
         waiting.extend(reversed(calls))
         has_conversation = has_conversation or role != "system"
     return has_conversation and not waiting
 
 
-def _problems(request: ModelRequest) -> Any:
+def _problems(request: ModelRequest) -> Iterator[str]:
+    """Yield the problems of a request; the caller needs only the first."""
     messages = request.messages
     if _is_sendable(messages):
         if messages[-1].role == "assistant" and not request.continue_last:
@@ -285,17 +339,17 @@ def _problems(request: ModelRequest) -> Any:
         if message.role == "tool":
             if message.tool_call_id not in waiting:
                 yield f"{where} answers the call {message.tool_call_id!r}, which is not open"
-            waiting.pop(cast("str", message.tool_call_id), None)
+            waiting.pop(message.tool_call_id or "", None)
         elif waiting:
             yield f"{where} follows calls without a result: {', '.join(waiting)}"
         if _has_blank_text(message) or _has_blank_part(message):
             yield f"{where} has no text, or a part without"
-        ids = [call.id for call in message.tool_calls]
-        if problem := problem_of_calls(message.tool_calls, used_ids):
+        if problem := _problem_of_calls(message.tool_calls, used_ids):
             yield f"{where} {problem}"
         if not _is_plain_ascii(message) and encodable_message(message) is not message:
             yield f"{where} has text that cannot be encoded as UTF-8, or numbers that are not finite"
-        waiting = waiting if message.role == "tool" else dict.fromkeys(ids)
+        if message.role != "tool":
+            waiting = dict.fromkeys(call.id for call in message.tool_calls)
     if waiting:
         yield f"it ends with calls without a result: {', '.join(waiting)}"
     elif messages[-1].role == "assistant" and not request.continue_last:

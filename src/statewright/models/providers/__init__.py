@@ -3,7 +3,6 @@
 No library of a vendor is loaded before `connect_model` is called.
 """
 
-from statewright.models.providers.connect import connect_model
-from statewright.models.providers.pydantic_ai_model import PydanticAIModel
+from statewright.models.providers.model import PydanticAIModel, connect_model
 
 __all__ = ["PydanticAIModel", "connect_model"]

@@ -79,8 +79,10 @@ class Client:
         self._holder: AsyncGenerator[None] | None = None
 
     def model(self, name: str) -> Model:
+        from pydantic_ai.models import infer_model
+
         if name not in self._models:
-            self._models[name] = self._connect_model(name)
+            self._models[name] = infer_model(f"{self._prefix}:{name}", provider_factory=lambda _: self._provider)
         return self._models[name]
 
     async def open(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> None:
@@ -100,11 +102,6 @@ class Client:
                 yield
             finally:
                 by_loop.pop(asyncio.get_running_loop(), None)
-
-    def _connect_model(self, name: str) -> Model:
-        from pydantic_ai.models import infer_model
-
-        return infer_model(f"{self._prefix}:{name}", provider_factory=lambda _: self._provider)
 
 
 def _close_all(by_loop: dict[asyncio.AbstractEventLoop, Client]) -> None:

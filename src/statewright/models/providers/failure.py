@@ -122,14 +122,8 @@ def _short(text: object, mask: Mask) -> str:
 class Sending:
     """The progress of one call."""
 
-    is_watched: bool = False
-    """True if sending can be observed, which not every provider allows."""
-    was_sent: bool = False
-
-    @property
-    def was_not_sent(self) -> bool:
-        """True if the call has certainly not been sent."""
-        return self.is_watched and not self.was_sent
+    was_sent: bool
+    """False if the call has certainly not been sent. Not every provider lets that be observed."""
 
 
 _current: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", default=None)
@@ -138,12 +132,10 @@ _current: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", 
 @contextmanager
 def watch_sending(model: Any) -> Generator[Sending]:
     """Observe whether the model call in this block is sent."""
-    sending = Sending()
     hooks = _request_hooks(getattr(model, "provider", None))
-    if hooks is not None:
-        if _mark_sent not in hooks:
-            hooks.append(_mark_sent)
-        sending.is_watched = True
+    if hooks is not None and _mark_sent not in hooks:
+        hooks.append(_mark_sent)
+    sending = Sending(was_sent=hooks is None)
     token = _current.set(sending)
     try:
         yield sending

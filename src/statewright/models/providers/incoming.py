@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import StreamedResponse
     from pydantic_ai.usage import RequestUsage
 
-_REASONS: dict[str | None, FinishReason] = {"length": "length", "content_filter": "refused", "tool_call": "tools"}
-
 
 def convert_response(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> ModelResponse:
     """Convert an answer of a provider. Raises ModelUnavailable if it broke off or failed midway."""
@@ -82,12 +80,8 @@ def _finish_reason(answer: vendor.ModelResponse, message: Message) -> FinishReas
 
     pydantic-ai does not map every reason, such as Google's `OTHER`; then the provider's own word is used.
     """
-    reported = (answer.provider_details or {}).get("finish_reason")
-    reason = (
-        _REASONS.get(answer.finish_reason)
-        or (finish_reason_of(reported) if answer.finish_reason is None else None)
-        or "stop"
-    )
+    reported = answer.finish_reason or (answer.provider_details or {}).get("finish_reason")
+    reason = finish_reason_of(reported) or "stop"
     return "tools" if reason == "stop" and message.tool_calls else reason
 
 

@@ -8,22 +8,19 @@ model would begin its answers with names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, suggestion
-from statewright.messages import Message, copied
+from statewright.messages import Message, replace
 from statewright.models.adapters.conversion import provider_form, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user
-from statewright.models.model import ModelRequest, OutputForm, ToolSpec
+from statewright.models.model import ModelRequest, OutputForm
 from statewright.models.providers.provenance import Source, restore_response
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as vendor
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
-    from pydantic_ai.tools import ToolDefinition
-
 
 _PARTS = ("text", "image_url", "input_audio", "file")
 
@@ -60,9 +57,7 @@ def _with_speaker(message: Message, agent: object) -> Message:
         content = f"[{message.name}] {content}" if content else content
     else:
         content = [{"type": "text", "text": f"[{message.name}]"}, *content]
-    changed = copied(message)
-    changed.content = content
-    return changed
+    return replace(message, content=content)
 
 
 def _convert_message(message: Message, conversation: Sequence[Message]) -> vendor.ModelRequestPart:
@@ -185,8 +180,17 @@ def request_parameters(request: ModelRequest, model: Model) -> ModelRequestParam
     """Return the tools and the output schema, which is sent as a prompt to models that cannot enforce it."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
+    from pydantic_ai.tools import ToolDefinition
 
-    tools = [_tool_definition(tool) for tool in request.tools]
+    tools = [
+        ToolDefinition(
+            name=tool.name,
+            parameters_json_schema=dict(tool.parameters),
+            description=tool.description,
+            strict=tool.strict,
+        )
+        for tool in request.tools
+    ]
     if request.output is None:
         return ModelRequestParameters(function_tools=tools)
     form = provider_form(request.output)
@@ -201,14 +205,6 @@ def _supports_schema(model: Model, form: OutputForm) -> bool:
     if not model.profile.get("supports_json_schema_output", False):
         return False
     return not model.profile.get("anthropic_enforces_strict_schema_limits", False) or is_closed(form.schema)
-
-
-def _tool_definition(tool: ToolSpec) -> ToolDefinition:
-    from pydantic_ai.tools import ToolDefinition
-
-    return ToolDefinition(
-        name=tool.name, parameters_json_schema=dict(tool.parameters), description=tool.description, strict=tool.strict
-    )
 
 
 # -- strict schemas

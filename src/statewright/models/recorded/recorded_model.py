@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final, Literal, Self, cast
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import Final, Literal, cast
 
 from statewright.errors import InvalidConfig, MissingApiKey, ModelAnswerInvalid, ModelError, suggestion
 from statewright.models.conversation.prepare import check_request
@@ -75,19 +76,19 @@ class RecordedModel:
         record = self._find_record(encoded)
         if record is not None:
             return _replay(record)
-        with self._start_recording(encoded, request) as recording:
+        with self._recording(encoded, request) as record_event:
             response = await self._resolve_model().complete(request)
-            recording.finish(response)
+            record_event(ResponseFinished(response))
         return response
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         encoded = _encode_checked(request)
         record = self._find_record(encoded)
         if record is None:
-            with self._start_recording(encoded, request) as recording:
+            with self._recording(encoded, request) as record_event:
                 async with closing(stream_model(self._resolve_model(), request)) as events:
                     async for event in events:
-                        recording.record_event(event)
+                        record_event(event)
                         yield event
             return
         if record.pieces:
@@ -105,8 +106,35 @@ class RecordedModel:
             raise self.cassette.missing(request)
         return record
 
-    def _start_recording(self, encoded: JsonObject, request: ModelRequest) -> _Recording:
-        return _Recording(self.cassette, encoded, request, keeps_errors=self._record_errors)
+    @contextmanager
+    def _recording(self, encoded: JsonObject, request: ModelRequest) -> Generator[Callable[[ModelEvent], None]]:
+        """Record the call in this block, event by event; it is discarded if it does not complete."""
+        record = self.cassette.begin(encoded)
+        pieces: list[JsonObject] = []
+        is_answered = False
+
+        def record_event(event: ModelEvent) -> None:
+            nonlocal is_answered
+            if isinstance(event, ResponseFinished):
+                is_answered = True  # later failures are not errors of the model
+                # The response comes last, since it marks the record as complete.
+                record.pieces, record.response = pieces, encode_response(event.response)
+                self.cassette.save()
+            elif (piece := encode_event(event)) is not None:
+                pieces.append(piece)
+
+        try:
+            yield record_event
+        except ModelError as error:
+            if self._record_errors and not is_answered and not isinstance(error, MissingApiKey):
+                record.pieces, record.error = pieces, encode_error(error, request.extra)
+                self.cassette.save()
+            raise
+        finally:
+            if not record.has_answer:
+                self.cassette.drop(record)
+        if record.response is None:
+            raise ModelAnswerInvalid("The model that is recorded ended its stream without a ResponseFinished.")
 
     def _resolve_model(self) -> ChatModel:
         model = self._model
@@ -114,51 +142,6 @@ class RecordedModel:
             return model
         self._model = created = cast("Callable[[], ChatModel]", model)()
         return created
-
-
-class _Recording:
-    """The recording of one call, which is discarded if it does not complete."""
-
-    def __init__(self, cassette: Cassette, encoded: JsonObject, request: ModelRequest, *, keeps_errors: bool) -> None:
-        self._cassette = cassette
-        self._settings = request.extra
-        self._keeps_errors = keeps_errors
-        self._record = cassette.begin(encoded)
-        self._pieces: list[JsonObject] = []
-
-    def record_event(self, event: ModelEvent) -> None:
-        """Record one event of a stream, and the response with the last one."""
-        piece = encode_event(event)
-        if piece is not None:
-            self._pieces.append(piece)
-        if isinstance(event, ResponseFinished):
-            self.finish(event.response)
-
-    def finish(self, response: ModelResponse) -> None:
-        """Save the record with its response."""
-        self._keeps_errors = False  # later failures are not errors of the model
-        written = encode_response(response)
-        self._record.pieces = self._pieces  # before the response, which marks the record as complete
-        self._record.response = written
-        self._cassette.save()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if self._record.response is None:
-            self._record_failure(error)
-
-    def _record_failure(self, error: BaseException | None) -> None:
-        """Save the error of a call without a response, or discard the call."""
-        if self._keeps_errors and isinstance(error, ModelError) and not isinstance(error, MissingApiKey):
-            self._record.pieces = self._pieces
-            self._record.error = encode_error(error, self._settings)
-            self._cassette.save()
-            return
-        self._cassette.drop(self._record)
-        if error is None:
-            raise ModelAnswerInvalid("The model that is recorded ended its stream without a ResponseFinished.")
 
 
 def _encode_checked(request: ModelRequest) -> JsonObject:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import Agent, AgentResult, NetworkRun, State
-from statewright.agents.loop.call import AgentCall, current_call, data_fields, enter_call
+from statewright.agents.loop.run import AgentCall, current_call, data_fields, enter_call
 from statewright.agents.state.data import DataSchema
 from statewright.errors import InvalidConfig
 from statewright.messages import Message

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright.agents.memory.conversation import read_conversation
-from statewright.agents.memory.limits import Limits, check_at_least, recent_start
+from statewright.agents.memory.conversation import Limits, check_at_least, read_conversation, recent_start
 from statewright.errors import InvalidConfig
 
 
@@ -32,14 +31,14 @@ def test_tokens_count_with_those_of_the_system(talk: Any) -> None:
 
 
 def test_messages_are_held_or_not(talk: Any) -> None:
-    assert Limits(2, 3).allow(talk("u1 a1"), tokens_besides=1)
-    assert not Limits(2, 3).allow(talk("u1 a1"), tokens_besides=2)
+    assert Limits(2, 3).allow(talk("u1 a1"), further_tokens=1)
+    assert not Limits(2, 3).allow(talk("u1 a1"), further_tokens=2)
     assert not Limits(1).allow(talk("u1 a1"))
 
 
 def test_half_of_a_limit_is_at_least_one() -> None:
-    assert Limits(9, 1).half() == Limits(4, 1)
-    assert Limits(None, 8).half() == Limits(None, 4)
+    assert Limits(9, 1).half() == Limits(4.5, 1)
+    assert Limits(tokens=8).half() == Limits(tokens=4)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import Agent, Network
-from statewright.agents.network.registry import MAX_RUNS, AgentRegistry, RunAgents, reachable_agents
+from statewright.agents.network.definition import MAX_RUNS, AgentRegistry, RunAgents, reachable_agents
 from statewright.errors import InvalidConfig, RoutingError
 
 ANN, BOB, ZOE = Agent("Ann"), Agent("Bob"), Agent("Zoe")
@@ -50,7 +50,7 @@ def registry(router: Any = None) -> AgentRegistry:
 
 
 def crew(router: Any = None) -> RunAgents:
-    return registry(router).for_run("run")
+    return RunAgents(registry(router), "run")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def chosen_by(agent: Agent, among: Any = ()) -> Agent:
 def test_agents_are_found_wherever_a_router_refers_to_them(router: Any, names: list[str]) -> None:
     """A run that is resumed in another process has only their names."""
     assert [agent.name for agent in reachable_agents(router)] == names
-    assert Network("n", router=router).registry.for_run("run").find(names[0]).name == names[0]
+    assert RunAgents(Network("n", router=router).registry, "run").find(names[0]).name == names[0]
 
 
 # -- agents that a router creates belong to its run
@@ -194,20 +194,20 @@ def test_agents_are_found_wherever_a_router_refers_to_them(router: Any, names: l
 
 def test_each_run_has_its_own_agents_of_a_name() -> None:
     agents, namesake = registry(), Agent("Zoe")
-    agents.for_run("one").resolve_names(ZOE)
-    agents.for_run("other").resolve_names(namesake)
-    assert agents.for_run("one").find("Zoe") is ZOE
-    assert agents.for_run("other").find("Zoe") is namesake
+    RunAgents(agents, "one").resolve_names(ZOE)
+    RunAgents(agents, "other").resolve_names(namesake)
+    assert RunAgents(agents, "one").find("Zoe") is ZOE
+    assert RunAgents(agents, "other").find("Zoe") is namesake
 
 
 def test_the_agents_of_ended_and_of_old_runs_are_forgotten() -> None:
     agents = registry()
-    agents.for_run("one").resolve_names(ZOE)
-    agents.for_run("one").forget()
+    RunAgents(agents, "one").resolve_names(ZOE)
+    RunAgents(agents, "one").forget()
     with pytest.raises(RoutingError, match="no agent 'Zoe'"):
-        agents.for_run("one").find("Zoe")
+        RunAgents(agents, "one").find("Zoe")
     for number in range(MAX_RUNS + 1):
-        agents.for_run(str(number)).resolve_names(ZOE)
-    assert agents.for_run(str(MAX_RUNS)).find("Zoe") is ZOE
+        RunAgents(agents, str(number)).resolve_names(ZOE)
+    assert RunAgents(agents, str(MAX_RUNS)).find("Zoe") is ZOE
     with pytest.raises(RoutingError):
-        agents.for_run("0").find("Zoe")
+        RunAgents(agents, "0").find("Zoe")

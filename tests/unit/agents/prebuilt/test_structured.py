@@ -87,7 +87,7 @@ def test_an_answer_that_does_not_fit_is_requested_again(form: Any, wrong: str) -
     assert [one.role for one in again] == (["assistant", "user"] if wrong else ["user", "user"])
     if wrong:
         assert again[0].text == wrong
-    assert "does not have the form" in again[1].text
+    assert "does not have the requested form" in again[1].text
 
 
 def test_a_model_that_never_manages_is_an_error() -> None:

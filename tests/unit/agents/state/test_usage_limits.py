@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from statewright.agents import AgentResult, UsageLimits
-from statewright.agents.state.usage_limits import total_usage
+from statewright.agents.state.result import total_usage
 from statewright.models import Usage
 
 USED = Usage(input_tokens=10, output_tokens=5, cost=0.25)

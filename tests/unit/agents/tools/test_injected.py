@@ -18,7 +18,7 @@ from statewright.agents import (
     ToolContext,
     ToolFunction,
 )
-from statewright.agents.tools.injected import injected_source
+from statewright.agents.tools.injected import InjectedSource, injected_sources
 from statewright.channels import MISSING
 from statewright.errors import InvalidConfig
 from statewright.store import Store
@@ -40,6 +40,10 @@ WITH_RUNTIME = ToolContext(tool_call_id="c1", state=NETWORK.state, network=NETWO
 
 def parameter(name: str, hint: Any = inspect.Parameter.empty) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=hint)
+
+
+def injected_source(parameter: inspect.Parameter) -> InjectedSource | None:
+    return injected_sources("t", [parameter]).get(parameter.name)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ TAKEN: list[Any] = [
 
 def test_what_is_taken_is_not_copied() -> None:
     messages = [Message("text"), Message(TAKEN)]
-    assert with_sendable_files(messages) is messages
+    assert all(with_sendable_files(message) is message for message in messages)
     request = ModelRequest(messages)
     assert prepare_request(request) is request
 
@@ -35,7 +35,7 @@ def test_types_are_written_as_the_data_say_and_options_stay(part: Any) -> None:
     name = "image_url"
     url = f"data:IMAGE/JPG;base64,{PIXEL}"
     odd = {**part, name: url if isinstance(part[name], str) else {**part[name], "url": url}}
-    (message,) = with_sendable_files([Message([odd])])
+    message = with_sendable_files(Message([odd]))
     found: Any = message.content[0]
     assert found[name] == part[name] if isinstance(part[name], dict) else found[name] == {"url": part[name]}
 
@@ -54,14 +54,14 @@ def test_types_are_written_as_the_data_say_and_options_stay(part: Any) -> None:
     ],
 )
 def test_what_is_not_taken_becomes_a_note(url: str, why: str) -> None:
-    (message,) = with_sendable_files([Message([{"type": "image_url", "image_url": {"url": url}}])])
+    message = with_sendable_files(Message([{"type": "image_url", "image_url": {"url": url}}]))
     assert why in message.text
 
 
 def test_percent_signs_in_addresses_are_read() -> None:
     written = PIXEL.replace("=", "%3D")
-    (message,) = with_sendable_files(
-        [Message([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{written}"}}])]
+    message = with_sendable_files(
+        Message([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{written}"}}])
     )
     assert message.content == [TAKEN[1] | {"image_url": {"url": f"data:image/png;base64,{PIXEL}"}}]
 

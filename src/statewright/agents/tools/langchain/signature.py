@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -12,71 +11,51 @@ from typing import Any, Final, cast
 
 from pydantic import create_model
 
-from statewright.agents.tools.injected import InjectedSource, injected_source, runtime_source
+from statewright.agents.tools.injected import InjectedSource, injected_sources, split_hint
 from statewright.errors import ToolError
 
 _INJECTED_NAMES: Final = re.compile(r"Injected|ToolRuntime|RunnableConfig")
 """Names in an unresolvable annotation that indicate an injected parameter."""
 
 
-def injected_sources(tool: Any) -> dict[str, InjectedSource]:
+def sources_of(tool: Any) -> dict[str, InjectedSource]:
     """Return the source of each injected parameter, read from the schema of the tool and from its functions.
 
     Raises ToolError for an annotation that cannot be resolved, and for a marker that does not say what it marks.
     """
-    parameters: dict[str, inspect.Parameter] = {}
-    for function in functions_of(tool):
-        for parameter in _parameters_of(tool.name, function):
-            parameters.setdefault(parameter.name, parameter)
-    for parameter in _schema_parameters(tool):
-        parameters[parameter.name] = parameter
-    sources: dict[str, InjectedSource] = {}
-    for name, parameter in parameters.items():
-        try:
-            source = _source(parameter)
-        except ToolError as error:
-            raise ToolError(f"Tool {tool.name!r}: {error}") from error
-        if source is not None:
-            sources[name] = source
-    return sources
-
-
-def _source(parameter: inspect.Parameter) -> InjectedSource | None:
+    parameters = {parameter.name: parameter for parameter in reversed([*_function_parameters(tool)])}
+    parameters |= {parameter.name: parameter for parameter in _schema_parameters(tool)}
+    runtime = parameters.get("runtime")
     # LangGraph fills a parameter of this name; other names mean nothing there.
-    if parameter.name == "runtime" and parameter.annotation in (inspect.Parameter.empty, Any):
+    if runtime is not None and runtime.annotation in (inspect.Parameter.empty, Any):
         from statewright.langchain import ToolRuntime
 
-        return runtime_source(ToolRuntime)
-    return injected_source(parameter, by_name=False)
+        parameters["runtime"] = runtime.replace(annotation=ToolRuntime)
+    return injected_sources(tool.name, parameters.values(), by_name=False)
 
 
-def functions_of(tool: Any) -> list[Callable[..., Any]]:
-    """Return the functions that implement a tool."""
+def _function_parameters(tool: Any) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of the functions that implement a tool."""
     functions = [function for name in ("func", "coroutine") if (function := getattr(tool, name, None)) is not None]
-    return functions or [tool._run, tool._arun]
+    for function in functions or [tool._run, tool._arun]:
+        yield from _parameters_of(tool.name, function)
 
 
 def config_parameters(tool: Any) -> frozenset[str]:
     """Return the parameters that are annotated with RunnableConfig, which LangChain itself fills."""
-    return frozenset(
-        parameter.name
-        for function in functions_of(tool)
-        for parameter in _parameters_of(tool.name, function)
-        if is_config(parameter.annotation)
-    )
+    return frozenset(parameter.name for parameter in _function_parameters(tool) if _is_config(parameter.annotation))
 
 
-def is_config(hint: Any) -> bool:
-    """Return whether a type is RunnableConfig, or that or None."""
-    if typing.get_origin(hint) in (typing.Annotated, typing.Union, types.UnionType):
-        return any(map(is_config, typing.get_args(hint)))
-    return isinstance(hint, type) and hint.__name__ == "RunnableConfig"
+def _is_config(hint: Any) -> bool:
+    """Return True for RunnableConfig, or that or None."""
+    types, _ = split_hint(hint)
+    return any(isinstance(kind, type) and kind.__name__ == "RunnableConfig" for kind in types)
 
 
 def with_exact_config(function: Any) -> Any:
     """Return the function with exactly RunnableConfig as annotation: LangChain passes over `RunnableConfig | None`."""
-    hints = {parameter.name: parameter.annotation for parameter in _parameters_of(function.__name__, function)}
-    names = [name for name, hint in hints.items() if is_config(hint)]
+    parameters = _parameters_of(function.__name__, function)
+    names = [parameter.name for parameter in parameters if _is_config(parameter.annotation)]
     if names:
         from langchain_core.runnables import RunnableConfig
 
@@ -92,15 +71,13 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> Iterator[inspect.
     target = inspect.unwrap(getattr(target, "__func__", target))
     names: dict[str, Any] = getattr(target, "__globals__", {})
     for parameter in inspect.signature(function).parameters.values():
-        hint = parameter.annotation
-        yield (
-            parameter.replace(annotation=_resolved(tool, parameter.name, hint, names))
-            if isinstance(hint, str)
-            else parameter
-        )
+        if isinstance(parameter.annotation, str):
+            hint = _resolve_hint(tool, parameter.name, parameter.annotation, names)
+            parameter = parameter.replace(annotation=hint)
+        yield parameter
 
 
-def _resolved(tool: str, parameter: str, hint: str, names: dict[str, Any]) -> Any:
+def _resolve_hint(tool: str, parameter: str, hint: str, names: dict[str, Any]) -> Any:
     """Return the annotation that a text means; the text itself if it cannot be resolved and nothing depends on it."""
     try:
         holder: Any = type("_", (), {"__annotations__": {parameter: hint}})
@@ -116,35 +93,39 @@ def _resolved(tool: str, parameter: str, hint: str, names: dict[str, Any]) -> An
 
 def _schema_parameters(tool: Any) -> Iterator[inspect.Parameter]:
     """Yield the fields of the class that describes the arguments, if there is one."""
-    if tool.args_schema is None or isinstance(tool.args_schema, dict):
+    schema, fields = _schema_class(tool), _fields_of(tool)
+    if schema is None:
         return
     from langchain_core.tools.base import get_all_basemodel_annotations
 
-    fields = _fields_of(tool.args_schema)
-    for name, hint in get_all_basemodel_annotations(tool.args_schema).items():
+    for name, hint in get_all_basemodel_annotations(schema).items():
         field = fields.get(name)
         required = field is None or (field.is_required() if hasattr(field, "is_required") else field.required)
         default = inspect.Parameter.empty if required else None
         yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint, default=default)
 
 
-def _fields_of(schema: Any) -> Mapping[str, Any]:
-    """Return the fields of a model of pydantic, or of its version 1."""
+def _schema_class(tool: Any) -> Any:
+    """Return the class that describes the arguments; None if there is none, or a JSON Schema instead."""
+    return None if isinstance(tool.args_schema, dict) else tool.args_schema
+
+
+def _fields_of(tool: Any) -> Mapping[str, Any]:
+    """Return the fields of the class that describes the arguments: a model of pydantic, or of its version 1."""
+    schema = _schema_class(tool)
     return getattr(schema, "model_fields", None) or getattr(schema, "__fields__", {})
 
 
 def aliases_of(tool: Any) -> dict[str, str]:
     """Return the names by which the schema takes arguments, where these are not the names of its fields."""
-    if tool.args_schema is None or isinstance(tool.args_schema, dict):
-        return {}
-    fields = _fields_of(tool.args_schema).items()
-    return {name: alias for name, field in fields if isinstance(alias := getattr(field, "alias", None), str)}
+    aliases = {name: getattr(field, "alias", None) for name, field in _fields_of(tool).items()}
+    return {name: alias for name, alias in aliases.items() if isinstance(alias, str)}
 
 
 def schema_titles(tool: Any) -> set[str]:
     """Return the names under which the schema reports wrong arguments."""
-    schema = tool.args_schema
-    if schema is None or isinstance(schema, dict):
+    schema = _schema_class(tool)
+    if schema is None:
         return set()
     config: Any = getattr(schema, "model_config", {})
     return {schema.__name__, config.get("title") or schema.__name__}

@@ -1,31 +1,38 @@
-"""Adapter from tools of LangChain to the tool port."""
+"""Adapter from tools of LangChain to the tool port.
+
+LangChain converts every answer to a tool call to text unless it is of one of its own classes, so a Command of ours
+would arrive as its repr. The tool is therefore called through a subclass of its class, which wraps such an answer. The
+instance of the subclass shares the attributes of the original, so that a tool with memory keeps it in one place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
 from statewright.agents.tools.injected import injected_type_error, runnable_config
-from statewright.agents.tools.langchain.answer import convert_answer, has_own_arun, with_preserved_answers
 from statewright.agents.tools.langchain.signature import (
     aliases_of,
     argument_schema,
     config_parameters,
-    injected_sources,
     schema_titles,
+    sources_of,
+    with_exact_config,
 )
 from statewright.agents.tools.tool import ToolContext, ToolOptions, WrongCall, check_name, describe_problems
 from statewright.channels import MISSING
-from statewright.langchain import to_langchain
-from statewright.messages import Message
+from statewright.graph import Command, Send, is_coroutine_function
+from statewright.langchain import from_langchain, is_langchain_message, to_langchain
+from statewright.messages import Message, ToolResult
 from statewright.models.coerce import is_instance_of
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 
-_TOOL_CALL: Final = "tool_call"
+_OURS: Final = (Command, Message, ToolResult)
+_SLOTS: Final = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
 
 
 class LangChainTool:
@@ -39,7 +46,7 @@ class LangChainTool:
         """Raises ToolError for an injected argument that nothing can fill."""
         self.name = check_name(tool.name)
         self.description: str = tool.description or ""
-        self._injected = injected_sources(tool)
+        self._injected = sources_of(tool)
         self.parameters: Mapping[str, Any] = argument_schema(tool, self._injected)
         self.options = ToolOptions(return_direct=bool(getattr(tool, "return_direct", False)))
         self.in_order = any(source.changes_state for source in self._injected.values())
@@ -49,7 +56,7 @@ class LangChainTool:
         """The tool of LangChain."""
         self._config_parameters = config_parameters(tool)
         self._aliases = aliases_of(tool)
-        self._tool = with_preserved_answers(tool)
+        self._tool = _with_preserved_answers(tool)
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """Return the answer of the tool.
@@ -63,9 +70,9 @@ class LangChainTool:
         config: Any = runnable_config(context)
         call: Any = kwargs
         if context.tool_call_id is not None:
-            call = {"name": self.name, "args": kwargs, "id": context.tool_call_id, "type": _TOOL_CALL}
+            call = {"name": self.name, "args": kwargs, "id": context.tool_call_id, "type": "tool_call"}
         try:
-            return convert_answer(await self._invoke(call, None if config is MISSING else config, context))
+            return _convert_answer(await self._invoke(call, None if config is MISSING else config, context))
         except ValidationError as error:
             raise self._translate_error(error) from None
 
@@ -74,7 +81,7 @@ class LangChainTool:
             return self._tool.invoke(call, config)
         if self._is_async:
             return await self._tool.ainvoke(call, config)
-        return await call_in_thread(partial(self._tool.invoke, call, config))
+        return await call_in_thread(functools.partial(self._tool.invoke, call, config))
 
     def _injected_kwargs(self, context: ToolContext) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -107,15 +114,15 @@ class LangChainTool:
 
 
 def is_langchain_tool(value: object) -> bool:
-    """Return whether a value is a tool of LangChain, without loading the package."""
+    """Return True for a tool of LangChain, without loading the package."""
     return is_instance_of(value, "BaseTool", "langchain_core.")
 
 
 def _is_async(tool: Any) -> bool:
-    """Return whether a tool has an asynchronous implementation of its own."""
+    """Return True if a tool has an asynchronous implementation of its own."""
     if hasattr(tool, "coroutine"):
         return tool.coroutine is not None
-    return has_own_arun(type(tool))
+    return _has_own_arun(type(tool))
 
 
 def _langchain_state(state: Any) -> Any:
@@ -137,3 +144,100 @@ def _with_langchain_messages(value: Any) -> Any:
         items = cast("list[Any]", value)
         return [to_langchain(item) if isinstance(item, Message) else item for item in items]
     return value
+
+
+# -- answers
+
+
+def _convert_answer(answer: Any) -> Any:
+    """Return the answer of a tool of LangChain, with messages and Commands of ours in the place of its own."""
+    if hasattr(answer, "statewright_answer"):
+        answer = answer.statewright_answer
+    if isinstance(answer, list):
+        return [_convert_part(part) for part in cast("list[Any]", answer)]
+    return _convert_part(answer)
+
+
+def _convert_part(answer: Any) -> Any:
+    if is_langchain_message(answer):
+        return from_langchain(answer)
+    return _convert_command(answer) if is_instance_of(answer, "Command", "langgraph.") else answer
+
+
+def _convert_command(command: Any) -> Command[Any]:
+    goto: Any = command.goto
+    targets = cast("list[Any]", goto if isinstance(goto, list | tuple) else [goto])
+    converted = [target if isinstance(target, str | Send) else Send(target.node, target.arg) for target in targets]
+    return Command(update=command.update, goto=converted, graph=command.graph)
+
+
+# -- calls that keep answers of our classes
+
+
+def _with_preserved_answers(tool: Any) -> Any:
+    """Return an equivalent tool whose `invoke` keeps answers of our classes."""
+    kind = _preserving_class(cast("Any", type(tool)))
+    view = object.__new__(kind)
+    for name in _SLOTS:
+        object.__setattr__(view, name, getattr(tool, name))
+    if config_parameters(tool) and hasattr(tool, "func"):
+        # LangChain reads the annotations of these; the object has attributes of its own then.
+        functions = {name: getattr(tool, name) for name in ("func", "coroutine") if getattr(tool, name) is not None}
+        exact = {name: with_exact_config(_wrap_any(function)) for name, function in functions.items()}
+        object.__setattr__(view, "__dict__", {**tool.__dict__, **exact})
+    return view
+
+
+def _wrap_any(function: Callable[..., Any]) -> Callable[..., Any]:
+    return _wrap_async(function) if is_coroutine_function(function) else _wrap(function)
+
+
+def _has_own_arun(kind: Any) -> bool:
+    """Return True if a class of tools has an asynchronous implementation."""
+    from langchain_core.tools import BaseTool
+
+    base: Any = BaseTool
+    return kind._arun is not base._arun
+
+
+@functools.lru_cache(maxsize=256)
+def _preserving_class(kind: Any) -> Any:
+    """Return a subclass of a class of tools whose answers of our classes are wrapped."""
+    methods: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+    methods["_run"] = with_exact_config(_wrap(kind._run))
+    if _has_own_arun(kind):  # LangChain looks for it
+        methods["_arun"] = with_exact_config(_wrap_async(kind._arun))
+    return type(kind)(kind.__name__, (kind,), methods)
+
+
+def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return _preserve(function(*args, **kwargs))
+
+    return run
+
+
+def _wrap_async(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        return _preserve(await function(*args, **kwargs))
+
+    return run
+
+
+def _preserve(answer: object) -> Any:
+    parts: list[Any] = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
+    return _holder_class()(answer) if any(isinstance(part, _OURS) for part in parts) else cast("Any", answer)
+
+
+@functools.lru_cache(maxsize=1)
+def _holder_class() -> Any:
+    """Return a class of answers that LangChain passes through, as it does its own messages."""
+    from langchain_core.messages.tool import ToolOutputMixin
+
+    class Holder(ToolOutputMixin):
+        def __init__(self, answer: Any) -> None:
+            self.statewright_answer = answer
+
+    return Holder

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from statewright.langchain_forms import KEPT, SAID_ELSEWHERE, content_of, reasoning_of, text_of
@@ -213,25 +213,24 @@ def _finish_reason(response_metadata: Mapping[str, Any], calls: Sequence[ToolCal
 # -- streams
 
 
+@dataclass(slots=True)
 class _PartialCall:
     """A tool call that is still arriving."""
 
-    def __init__(self, key: Any, number: int) -> None:
-        self.key = key
-        self.number = number
-        self.id = ""
-        self.name = ""
-        self.arguments = ""
+    key: Any
+    number: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
 
     def add(self, chunk: Any) -> ToolCallDelta:
-        """Add a chunk, and return its event."""
-        call_id, name, arguments = (chunk.get("id") or None, chunk.get("name") or None, chunk.get("args") or "")
+        """Add a chunk, and return its event, with the id and the name only if they are new."""
+        call_id, name, arguments = (chunk.get(key) or "" for key in ("id", "name", "args"))
         delta = ToolCallDelta(
-            self.number, call_id if not self.id else None, name if not self.name else None, str(arguments)
+            self.number, (not self.id and call_id) or None, (not self.name and name) or None, str(arguments)
         )
-        self.id = self.id or call_id or ""
-        self.name = self.name or name or ""
-        self.arguments += str(arguments)
+        self.id, self.name = self.id or call_id, self.name or name
+        self.arguments += delta.arguments
         return delta
 
 

@@ -57,7 +57,11 @@ class LangChainModel:
     """
 
     def __init__(self, chat_model: Any, *, fake: bool | None = None) -> None:
-        _check_is_chat_model(chat_model)
+        if not (hasattr(chat_model, "ainvoke") and hasattr(chat_model, "bind_tools")):
+            raise InvalidConfig(
+                f"LangChainModel was given {chat_model!r} of type {type(chat_model).__name__}. Give a chat model of "
+                f"LangChain."
+            )
         self.chat_model = chat_model
         self.name = _name(chat_model)
         self._fake = type(chat_model).__module__.startswith("langchain_core.") if fake is None else fake
@@ -67,7 +71,8 @@ class LangChainModel:
         check_request(request)
         try:
             async with asyncio.timeout(request.timeout):
-                return unwrapped(await self._request_answer(_in_sent_form(request)), request.output)
+                form = None if request.output is None else provider_form(request.output)
+                return unwrapped(await self._request_answer(replace(request, output=form)), request.output)
         except StatewrightError:
             raise
         except Exception as error:
@@ -183,23 +188,12 @@ class LangChainModel:
         return convert_response(answer, langchain_calls(answer), answer.response_metadata, self.name)
 
 
-def _in_sent_form(request: ModelRequest) -> ModelRequest:
-    return request if request.output is None else replace(request, output=provider_form(request.output))
-
-
 def _callable_tools(request: ModelRequest) -> Sequence[ToolSpec]:
     """Return the tools to send: none if it may call none, since not every provider supports that choice."""
     return () if request.tool_choice == "none" else request.tools
 
 
 # -- the model
-
-
-def _check_is_chat_model(value: Any) -> None:
-    if not (hasattr(value, "ainvoke") and hasattr(value, "bind_tools")):
-        raise InvalidConfig(
-            f"LangChainModel was given {value!r} of type {type(value).__name__}. Give a chat model of LangChain."
-        )
 
 
 def _name(chat_model: Any) -> str:

@@ -1,14 +1,18 @@
-"""Adapter from a provider's model to the port.
+"""Models of providers: `connect_model`, and the adapter from pydantic-ai to the port.
 
-It uses `pydantic_ai.direct`, which sends one request and returns its answer: no agent, no loop, no memory. The wire
-format is pydantic-ai's; messages, retries and storage are ours. See `failure` for the errors.
+The adapter uses `pydantic_ai.direct`, which sends one request and returns its answer: no agent, no loop, no memory. The
+wire format is pydantic-ai's; messages, retries and storage are ours. See `failure` for the errors.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from statewright.errors import ModelError
+from statewright.extras import missing_library
 from statewright.models.adapters.conversion import is_wrapped, unwrapped
 from statewright.models.conversation.prepare import check_request
 from statewright.models.guard import check_calls_allowed
@@ -16,13 +20,26 @@ from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, Re
 from statewright.models.providers.client import Clients
 from statewright.models.providers.failure import Sending, translate_error, watch_sending
 from statewright.models.providers.incoming import convert_response, stream_events
-from statewright.models.providers.names import VARIABLES_BY_PROVIDER, ModelName, ProviderSecrets, resolve_model_name
+from statewright.models.providers.names import (
+    VARIABLES_BY_PROVIDER,
+    ModelName,
+    ProviderSecrets,
+    check_key,
+    key_variables_in,
+    missing_key_error,
+    parse_name,
+    resolve_model_name,
+)
 from statewright.models.providers.outgoing import convert_messages, request_parameters, request_settings
 from statewright.models.providers.provenance import Source
 from statewright.models.providers.stream_cleanup import close_generators, nested_generators, run_in_own_task
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+    from pydantic_ai.providers import Provider
+
+_BUNDLED_VENDORS = ("openai", "anthropic", "google")
+"""The vendors whose libraries come with the extra `models`."""
 
 
 class PydanticAIModel:
@@ -63,8 +80,7 @@ class PydanticAIModel:
         """Return the complete answer. See `failure` for the errors; a cancelled call closes its connection."""
         from pydantic_ai.direct import model_request
 
-        model, name = await self._resolve_model(request)
-        source = self._source(model)
+        model, name, source = await self._resolve_model(request)
         with watch_sending(model) as sending:
             try:
                 answer = await model_request(model, instrument=False, **self._call(request, model, source))
@@ -80,8 +96,7 @@ class PydanticAIModel:
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         from pydantic_ai.direct import model_request_stream
 
-        model, name = await self._resolve_model(request)
-        source = self._source(model)
+        model, name, source = await self._resolve_model(request)
         holds_text_back = is_wrapped(request.output)  # the text is emitted after it is unwrapped
         generators: Sequence[AsyncGenerator[Any]] = ()
         with watch_sending(model) as sending:
@@ -111,8 +126,8 @@ class PydanticAIModel:
         """Close the connections of the running loop. They are closed anyway when the loop ends."""
         await self._clients.aclose()
 
-    async def _resolve_model(self, request: ModelRequest) -> tuple[Model, str]:
-        """Return the model of a request, and its full name.
+    async def _resolve_model(self, request: ModelRequest) -> tuple[Model, str, Source]:
+        """Return the model of a request, its full name, and the source of its answers.
 
         Raises ModelError if calls are forbidden, and for a request that a provider would refuse.
         """
@@ -120,16 +135,13 @@ class PydanticAIModel:
         model, name = await self._clients.model(model_name), str(self._name._replace(model=model_name))
         check_calls_allowed(name, base_url=model.base_url)
         check_request(request)
-        return model, name
+        return model, name, Source.at(self._name.provider, model.base_url or "")
 
     def _translate_error(
         self, error: Exception, name: str, request: ModelRequest, model: Model, sending: Sending
     ) -> Exception:
         mask = self._secrets.mask_for(request.extra, model.base_url or "")
-        return translate_error(error, name, self._key, mask, was_sent=not sending.was_not_sent)
-
-    def _source(self, model: Model) -> Source:
-        return Source.at(self._name.provider, model.base_url or "")
+        return translate_error(error, name, self._key, mask, was_sent=sending.was_sent)
 
     def _call(self, request: ModelRequest, model: Model, source: Source) -> dict[str, Any]:
         parameters = request_parameters(request, model)
@@ -138,3 +150,89 @@ class PydanticAIModel:
             "model_settings": request_settings(request, self._settings),
             "model_request_parameters": parameters,
         }
+
+
+# -- connecting
+
+
+def connect_model(
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    timeout: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    http_headers: Mapping[str, str] | None = None,
+) -> PydanticAIModel:
+    """Return a model of a provider by name. Nothing is sent before its first call.
+
+    `"openai:gpt-5"` uses the Responses API, `"openai-chat:gpt-5"` chat completions; `"anthropic:..."`, `"google:..."`
+    and every other prefix that pydantic-ai supports go to those providers. With `base_url`, a name without a prefix is
+    that of a model on a server that is compatible with OpenAI's chat completions.
+
+    The key is `api_key`, or is read from the environment (OPENAI_API_KEY and the like). `timeout` is the timeout in
+    seconds of a call whose request has none. `settings` are the settings of each request under pydantic-ai's names,
+    such as `{"temperature": 0}`; those of a request override them. `http_headers` are sent with every call.
+
+    Raises MissingApiKey without a key, and ModelError for an unknown provider or one whose library is not installed.
+    """
+    _require_library()
+    parsed = parse_name(name, base_url=base_url)
+    check_key(str(parsed), parsed.provider, api_key=api_key, base_url=base_url)
+    merged_settings = {**(settings or {})}
+    if timeout is not None:
+        merged_settings.setdefault("request_timeout", timeout)
+    if http_headers:
+        merged_settings["extra_headers"] = {**merged_settings.get("extra_headers", {}), **http_headers}
+    create_provider = partial(_create_provider, parsed, {"base_url": base_url, "api_key": api_key})
+    clients = Clients(parsed.provider, create_provider)
+    _check_connection(parsed, clients)
+    secrets = ProviderSecrets(parsed.provider, api_key=api_key, base_url=base_url, settings=merged_settings)
+    return PydanticAIModel(parsed, clients, merged_settings, secrets=secrets, key_given=api_key is not None)
+
+
+def _require_library() -> None:
+    try:
+        import pydantic_ai.direct  # pyright: ignore[reportUnusedImport]  # noqa: F401
+    except ImportError as error:
+        raise ModelError(missing_library("Models of providers need", error, "statewright[models]")) from error
+
+
+def _create_provider(name: ModelName, options: Mapping[str, str | None]) -> Provider[Any]:
+    """Create a provider with a client of its own. Its class is loaded on the first call."""
+    from pydantic_ai.providers import infer_provider_class
+
+    kind = infer_provider_class(name.provider)
+    accepted = inspect.signature(kind).parameters
+    present = {option: value for option, value in options.items() if value is not None}
+    if "base_url" in present and "base_url" not in accepted and "azure_endpoint" in accepted:
+        present["azure_endpoint"] = present.pop("base_url")
+    for option in present:
+        if option not in accepted:
+            raise ModelError(
+                f"Model {str(name)!r}: the provider {name.provider!r} does not accept {option}. "
+                f"It is set up by the environment; leave {option} out."
+            )
+    return kind(**present)
+
+
+def _check_connection(name: ModelName, clients: Clients) -> None:
+    """Create the first client, so that its errors are raised now."""
+    from pydantic_ai.exceptions import UserError
+
+    try:
+        clients.prepare(name.model)
+    except ImportError as error:
+        raise ModelError(_missing_library(name, error)) from error
+    except UserError as error:
+        if variables := key_variables_in(str(error)):
+            raise missing_key_error(str(name), variables) from error
+        raise ModelError(f"Model {str(name)!r} cannot be connected: {error}") from error
+
+
+def _missing_library(name: ModelName, error: ImportError) -> str:
+    is_bundled = name.provider.split("-")[0] in _BUNDLED_VENDORS
+    package = "statewright[models]" if is_bundled else f"pydantic-ai-slim[{name.provider}]"
+    cause = error.__cause__  # pydantic-ai wraps the error in advice of its own
+    missing = cause if isinstance(cause, ImportError) else error
+    return missing_library(f"Model {str(name)!r} needs", missing, package)
