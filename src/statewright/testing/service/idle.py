@@ -59,12 +59,14 @@ class IdleDetector:
 
     async def _run_once(self, seconds: float) -> None:
         """Let the worker and every background task look for work once."""
-        worker, background = self._service.worker, self._service.watched
-        claim_number, mark = self._ledger.claims, background.mark()
+        worker, tasks, claim_number = self._service.worker, self._service.watched, self._ledger.claims
+        marks = [task.started for task in tasks]
         until = asyncio.get_running_loop().time() + seconds
         self._service.ring()
-        while self._ledger.last_empty_claim <= claim_number or not background.swept_since(mark):
-            if worker is not None and worker.is_full and background.swept_since(mark):
+        while True:
+            have_swept = all(task.ended > mark for task, mark in zip(tasks, marks, strict=True))
+            has_claimed = self._ledger.last_empty_claim > claim_number or (worker is not None and worker.is_full)
+            if have_swept and has_claimed:
                 return
             if asyncio.get_running_loop().time() > until:
                 raise TimeoutError(await self._timeout_message())
