@@ -20,6 +20,7 @@ from statewright.testing.replay.records import (
     ForParent,
     Interrupted,
     RecordedOutcome,
+    RecordedTask,
 )
 
 
@@ -75,7 +76,7 @@ def restored_checkpoint(record: ExistingCheckpoint, serde: Serde) -> tuple[Check
     return checkpoint, restore_pending([cast(Entry, tuple(entry)) for entry in record.pending], frontier, serde)
 
 
-def plain_tasks(tasks: Iterable[Task]) -> list[list[Any]]:
+def plain_tasks(tasks: Iterable[Task | RecordedTask]) -> list[list[Any]]:
     """Return the node of each task, and its argument if it has one."""
     return [[task.node] if task.arg is NO_ARG else [task.node, task.arg] for task in tasks]
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from statewright.runtime import CompiledGraph
 from statewright.serde.serde import Serde
-from statewright.testing.replay.codecs import replay_serde
+from statewright.testing.replay.file import replay_serde
 from statewright.testing.replay.recorder import Recorder
 
 

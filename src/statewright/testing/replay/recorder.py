@@ -88,16 +88,16 @@ class Recorder:
     @property
     def listeners(self) -> list[tuple[EventKind, Callable[[Event], None]]]:
         """The listeners for an `EventEmitter`."""
-        listeners: list[tuple[EventKind, Callable[[Event], None]]] = [
-            ("run_started", self._run_started),
-            ("input_applied", self._input_applied),
-            ("superstep_started", self._superstep_started),
-            ("task_finished", self._task_finished),
-            ("superstep_finished", self._superstep_finished),
-            ("committed", self._committed),
-            ("run_finished", self._run_finished),
-        ]
-        return [(kind, self._guarded(listen)) for kind, listen in listeners]
+        by_kind: dict[EventKind, Callable[[_OpenRun, Event], None]] = {
+            "input_applied": self._input_applied,
+            "superstep_started": self._superstep_started,
+            "task_finished": self._task_finished,
+            "superstep_finished": self._superstep_finished,
+            "committed": self._committed,
+            "run_finished": self._run_finished,
+        }
+        listeners = [(kind, self._guarded(self._for_open_run(listen))) for kind, listen in by_kind.items()]
+        return [("run_started", self._guarded(self._run_started)), *listeners]
 
     def _guarded(self, listen: Callable[[Event], None]) -> Callable[[Event], None]:
         """Return a listener that keeps its exceptions for `write`: they must not fail the run."""
@@ -113,8 +113,15 @@ class Recorder:
 
         return listen_safely
 
-    def _run_of(self, event: Event) -> _OpenRun | None:
-        return self._runs.get((event.run_id, event.namespace))
+    def _for_open_run(self, listen: Callable[[_OpenRun, Event], None]) -> Callable[[Event], None]:
+        """Return a listener that receives the run of an event too, and no events of runs that are not recorded."""
+
+        def listen_to_run(event: Event) -> None:
+            open_run = self._runs.get((event.run_id, event.namespace))
+            if open_run is not None:
+                listen(open_run, event)
+
+        return listen_to_run
 
     def write(self, path: Path) -> None:
         """Write the recording. Raises the exception of a listener, if there was one."""
@@ -141,7 +148,7 @@ class Recorder:
         caller = self._tasks.get(_caller_of(run)) if run.nested else None
         if run.nested and caller is None:
             return  # the superstep of its caller is over, so its result is not used
-        earlier = self._run_of(event)
+        earlier = self._runs.get((event.run_id, event.namespace))
         if earlier is not None and earlier.record.rest is None and earlier.record.steps:
             self._abandon(earlier)
         number = caller[0].record.number if caller is not None else 1 + len(self._calls)
@@ -210,10 +217,7 @@ class Recorder:
                 self._names.add_interrupt(question.id, task_id)
         open_run.record.found.append(recorded_checkpoint(saved, self._serde))
 
-    def _run_finished(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is None:
-            return
+    def _run_finished(self, open_run: _OpenRun, event: Event) -> None:
         if open_run.step is not None:
             self._close(open_run, _find_counted(open_run, event.data, self._load(open_run.run, None)))
         open_run.record.rest = _make_end(open_run.run, event.data)
@@ -228,22 +232,15 @@ class Recorder:
 
     # -- supersteps
 
-    def _committed(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is not None:
-            self._name_commit(open_run, event.data.checkpoint)
+    def _committed(self, open_run: _OpenRun, event: Event) -> None:
+        self._name_commit(open_run, event.data.checkpoint)
 
-    def _input_applied(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is not None:
-            self._name_commit(open_run, event.data)
-            state = self._state(open_run, event.data)
-            open_run.record.steps.append(RecordedStep(event.data.step, [], state, is_input=True))
+    def _input_applied(self, open_run: _OpenRun, event: Event) -> None:
+        self._name_commit(open_run, event.data)
+        state = self._state(open_run, event.data)
+        open_run.record.steps.append(RecordedStep(event.data.step, [], state, is_input=True))
 
-    def _superstep_started(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is None:
-            return
+    def _superstep_started(self, open_run: _OpenRun, event: Event) -> None:
         tasks: tuple[Task, ...] = event.data
         path = f"superstep {event.step}"
         saved = saved_form(open_run.run.program, Checkpoint("", event.step, {}, tasks)).frontier
@@ -257,11 +254,10 @@ class Recorder:
             open_run.tasks[task.id] = record
             self._tasks[task.id] = (open_run, record)
 
-    def _task_finished(self, event: Event) -> None:
-        open_run = self._run_of(event)
+    def _task_finished(self, open_run: _OpenRun, event: Event) -> None:
         outcome: Outcome = event.data
-        task = open_run.tasks.get(outcome.task.id) if open_run is not None else None
-        if open_run is None or task is None:
+        task = open_run.tasks.get(outcome.task.id)
+        if task is None:
             return  # its superstep has ended without it, so its outcome has no effect
         task.attempts = event.attempt
         task.journal = self._journal(open_run.run, outcome.task)
@@ -287,9 +283,8 @@ class Recorder:
         ]
         return self._frozen(sorted(entries, key=lambda entry: entry[:3]), f"journal of {task.node}")
 
-    def _superstep_finished(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is None or open_run.step is None:
+    def _superstep_finished(self, open_run: _OpenRun, event: Event) -> None:
+        if open_run.step is None:
             return
         # With durability `sync` the thread that saves results reports them, possibly a moment after this event.
         self._changed.wait_for(lambda: open_run.outcomes.keys() == open_run.tasks.keys(), REPORT_TIMEOUT)

@@ -1,6 +1,6 @@
 """The records of a recording: a tree of calls, their supersteps, the tasks of these, and the subgraphs that tasks call.
 
-The names of fields are part of the file format; those of classes are not (see `codecs`).
+The names of fields are part of the file format; those of classes are not (see `file`).
 """
 
 from __future__ import annotations
