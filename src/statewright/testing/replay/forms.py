@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, SavedCheckpoint, Task, TaskResult
-from statewright.checkpoint.forms import Entry, plain_pending, plain_task, restore_pending, restore_task
+from statewright.checkpoint.forms import (
+    Entry,
+    plain_pending,
+    plain_result,
+    plain_task,
+    restore_pending,
+    restore_task,
+)
 from statewright.errors import StoredError
 from statewright.graph import ParentCommand
 from statewright.runtime.core.program import Program
@@ -27,10 +34,7 @@ from statewright.testing.replay.records import (
 def recorded_outcome(outcome: Outcome) -> RecordedOutcome:
     """Return an outcome as a record."""
     if isinstance(outcome, TaskResult):
-        writes: Any = outcome.writes
-        if not isinstance(writes, dict):
-            writes = [list(pair) for pair in writes]
-        return Completed(writes, list(outcome.targets), outcome.goto)
+        return Completed(*plain_result(outcome))
     if isinstance(outcome, Pause):
         return Interrupted(list(outcome.interrupts))
     error = outcome.error

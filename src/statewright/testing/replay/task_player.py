@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from statewright.checkpoint import BranchKey, Checkpoint, InMemorySaver, Task, TaskResult
+from statewright.checkpoint.forms import restore_result
 from statewright.errors import UnknownTarget, suggestion
 from statewright.graph import Memory, ParentCommand, Send
 from statewright.runtime import CompiledGraph
@@ -91,15 +92,13 @@ class TaskPlayer:
         if isinstance(recorded, ForParent):
             return Failure(task, ParentCommand(recorded.command, *recorded.more))
         self._check_fields(position, recorded)
-        plain: Any = recorded.writes
-        writes: Any = cast(Any, plain) if isinstance(plain, dict) else [tuple(pair) for pair in plain]
         targets = [self._checks.renames.target(target) for target in recorded.targets]
+        result = restore_result((recorded.writes, targets, recorded.goto), task)
         if recorded.goto:
-            result = TaskResult(task, writes, targets, goto=True)
             if not is_handed_over(result):
                 result.targets = self._check_targets(position, node, targets)
             return result
-        result = TaskResult(task, writes, node.successors)
+        result.targets = node.successors
         self._route(position, scope, node, result, targets)
         self._checks.check_targets(position, targets, result.targets)
         return result
