@@ -59,10 +59,10 @@ def test_a_task_is_executed_until_it_ends_or_its_run_begins_anew() -> None:
     watch.on_task_finished(event("task_finished", "1"))
     watch.on_attempt_failed(event("attempt_failed", "2", (ValueError(), 60.0)))
     watch.on_attempt_failed(event("attempt_failed", "3", (ValueError(), 60.0)))  # nobody knows of it
-    assert [(one.node, one.until) for one in watch.of(["r"])] == [("n", clock.monotonic() + 60)]
-    assert watch.of(["other"]) == []
+    assert [(task.node, task.until) for task in watch.running(["r"])] == [("n", clock.monotonic() + 60)]
+    assert watch.running(["other"]) == []
     watch.on_run_started(event("run_started", ""))
-    assert watch.of(["r"]) == []
+    assert watch.running(["r"]) == []
     assert watch.event_count == 6
 
 

@@ -192,6 +192,7 @@ class Recorder:
         if named_id is not None and not run.nested and named_id not in self._names:
             self._record_checkpoint(open_run, self._load(run, named_id), "named")
         assert run.line is not None
+        # A head that a recorded run has saved has a name already, and replaying that run saves it again.
         if head.id not in self._names or run.line in self._uncertain:
             self._uncertain.discard(run.line)
             self._record_checkpoint(open_run, head, "head")

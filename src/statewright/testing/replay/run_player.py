@@ -128,6 +128,7 @@ class RunPlayer:
         budget, steps, end = self._run.config.budget, self._recorded.steps, self._recorded.rest
         if budget is None or budget.max_seconds is None:
             return
+        # Input is applied before the core looks at the budget for the first superstep.
         index = next_index + 1 if next_index < len(steps) and steps[next_index].is_input else next_index
         is_redirected = index < len(steps) and steps[index].out_of_budget
         is_over = index == len(steps) and end is not None and (end.error or [""])[0].endswith(BudgetExceeded.__name__)

@@ -105,7 +105,7 @@ class TaskWatch(Instrument):
     def on_tool_called(self, event: Event) -> None:
         self.event_count += 1
 
-    def of(self, run_ids: Sequence[str]) -> list[RunningTask]:
+    def running(self, run_ids: Sequence[str]) -> list[RunningTask]:
         """Return the running tasks of some runs."""
         with self._lock:
             return [task for task in self._running.values() if task.run_id in run_ids]

@@ -71,7 +71,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         assert load_head(saver.for_workspace("one")).id == commit.checkpoint.id
         assert resolve(written) == commit.checkpoint.id
 
-    def test_only_workspaces_with_threads_are_listed(self) -> None:
+    def test_only_workspaces_with_threads_are_thread_ids(self) -> None:
         saver = self.make_saver()
         first, second = saver.for_workspace("one"), saver.for_workspace("two")
         assert list(resolve(saver.workspaces())) == []
@@ -143,9 +143,9 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
             for name in names:
                 self.chain(saver, 1, BranchKey(f"thread-{name}"))
         for saver, names in ((first, "ab"), (second, "bc")):
-            assert sorted(_listed(saver)) == [f"thread-{name}" for name in names]
-            assert len(_listed(saver, limit=1)) == 1
-        assert _listed(first, prefix="thread-c") == []
+            assert sorted(_thread_ids(saver)) == [f"thread-{name}" for name in names]
+            assert len(_thread_ids(saver, limit=1)) == 1
+        assert _thread_ids(first, prefix="thread-c") == []
 
     def test_pruning_spares_other_workspaces(self) -> None:
         first, second = self._two_workspaces()
@@ -181,5 +181,5 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         assert (load_head(first).id, load_head(second).id) == (head, ids[-1])
 
 
-def _listed(saver: Checkpointer, **options: Any) -> list[str]:
+def _thread_ids(saver: Checkpointer, **options: Any) -> list[str]:
     return [entry.thread_id for entry in resolve(saver.threads(**options))]
