@@ -44,23 +44,23 @@ class Mistake(NamedTuple):
     text: str
     line: int
     words: str
-    """Of the message or the advice."""
+    """A part of the message or the advice."""
     is_warning: bool = False
 
 
 def wrong(old: str, new: str, line: int, words: str, *, is_warning: bool = False) -> Mistake:
-    """The base with one change."""
+    """Return the base with one change."""
     assert old in BASE, old
     return Mistake(BASE.replace(old, new, 1), line, words, is_warning)
 
 
 def renamed(old: str, new: str, line: int, words: str) -> Mistake:
-    """The base with another id of a state, also where it is a target."""
+    """Return the base with another id of a state, also where it is a target."""
     return Mistake(re.sub(rf"\b{old}\b", new, BASE), line, words)
 
 
 def mapped(text: str) -> str:
-    """The base with its states as a map by their ids."""
+    """Return the base with its states as a map by their ids."""
     head, _, states = text.partition("states:\n")
     lines = (f"  {line[6:]}:" if line.startswith("- id: ") else f"  {line}" for line in states.splitlines())
     return head + "states:\n" + "\n".join(lines) + "\n"
@@ -109,7 +109,7 @@ YAML_MISTAKES = {
     "second document": Mistake(BASE + "---\nname: x\n", 23, "Keep one workflow in a file"),
     "empty file": Mistake("", 1, "The file is empty"),
 }
-"""What the parser of YAML, or the reading of plain values, refuses: no JSON Schema sees any of it."""
+"""Mistakes that the YAML parser or the conversion to plain values reports, before a JSON Schema could."""
 
 FORM_MISTAKES = {
     "next left empty": wrong(NEXT, "  next:\n  state_id: look\n", 13, "Indent 'state_id' deeper than 'next'"),
@@ -188,7 +188,7 @@ FORM_MISTAKES = {
         "tools:\n", "custom_nodes:\n- id: c\n  custom_node_id: supervisor_node\ntools:\n", 7, "not supported"
     ),
 }
-"""What has the wrong form: most of it can be said in JSON Schema."""
+"""Mistakes of form, most of which a JSON Schema can express."""
 
 MEANING_MISTAKES = {
     "= for ==": wrong("score == 5", "score = 5", 20, "Did you mean 'score == 5'?"),
@@ -246,6 +246,6 @@ MEANING_MISTAKES = {
     "switch without cases": wrong(WAY, "    switch: {cases: [], default: end}\n", 19, "no cases", is_warning=True),
     "deprecated key": wrong(TASK, "wait_for_user_confirmation: true", 12, "deprecated", is_warning=True),
 }
-"""What is wrong or odd by what it means: references, expressions, templates, the shape of the graph."""
+"""Mistakes of meaning: references, expressions, templates, the shape of the graph."""
 
 MISTAKES = {**YAML_MISTAKES, **FORM_MISTAKES, **MEANING_MISTAKES}
