@@ -96,7 +96,7 @@ def transform() -> Callable[..., Any]:
         node_call = call or make_call(context)
         return run_node("transform_node", {"mappings": list(mappings), **config}, node_call).output
 
-    return output_of
+    return transformed_output
 
 
 @pytest.fixture
