@@ -96,7 +96,9 @@ class Recorder:
             "committed": self._committed,
             "run_finished": self._run_finished,
         }
-        listeners = [(kind, self._guarded(self._for_open_run(listen))) for kind, listen in by_kind.items()]
+        listeners: list[tuple[EventKind, Callable[[Event], None]]] = [
+            (kind, self._guarded(self._for_open_run(listen))) for kind, listen in by_kind.items()
+        ]
         return [("run_started", self._guarded(self._run_started)), *listeners]
 
     def _guarded(self, listen: Callable[[Event], None]) -> Callable[[Event], None]:
