@@ -18,7 +18,7 @@ from statewright.testing.conformance.store import StoreConformance
 from statewright.testing.recording import RecordingInstrument
 from statewright.testing.replay.file import read_recording
 from statewright.testing.replay.mismatch import ReplayMismatch
-from statewright.testing.replay.record import record
+from statewright.testing.replay.recorder import record
 from statewright.testing.replay.records import Recording
 from statewright.testing.replay.replay import Replayed, replay
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, SavedCheckpoint, Task, TaskResult
@@ -17,7 +17,8 @@ from statewright.checkpoint.forms import (
 from statewright.errors import StoredError
 from statewright.graph import ParentCommand
 from statewright.runtime.core.program import Program
-from statewright.runtime.invocation.outcome import Outcome, Pause
+from statewright.runtime.invocation.outcome import Outcome, Pause, RunOutcome
+from statewright.runtime.invocation.run import Run
 from statewright.serde.codecs import type_name
 from statewright.serde.serde import Serde
 from statewright.testing.replay.records import (
@@ -26,9 +27,18 @@ from statewright.testing.replay.records import (
     Failed,
     ForParent,
     Interrupted,
+    RecordedEnd,
     RecordedOutcome,
     RecordedTask,
 )
+
+
+def recorded_input(run: Run, value: Any) -> Any:
+    """Return the input without untracked values."""
+    untracked = run.program.untracked
+    if not untracked or not isinstance(value, Mapping):
+        return value
+    return {name: item for name, item in cast("Mapping[str, Any]", value).items() if name not in untracked}
 
 
 def recorded_outcome(outcome: Outcome) -> RecordedOutcome:
@@ -41,6 +51,20 @@ def recorded_outcome(outcome: Outcome) -> RecordedOutcome:
     if isinstance(error, ParentCommand):
         return ForParent(error.commands[0], list(error.commands[1:]))
     return Failed(error)
+
+
+def recorded_end(run: Run, end: RunOutcome) -> RecordedEnd:
+    """Return the outcome of a run as a record, with the request that stopped it, if there was one."""
+    error, control = end.error, run.control
+    stopped: list[str] | None = None
+    if control is not None and error is not None and not isinstance(error, ParentCommand):
+        name = type(error).__name__
+        if name == "RunCancelled" and control.cancel_reason is not None:
+            stopped = ["cancel", control.cancel_reason]
+        elif name == "GraphDrained" and control.drain_reason is not None:
+            stopped = ["drain", control.drain_reason]
+    message = plain_error(error) if error is not None else None
+    return RecordedEnd(end.status, [question.id for question in end.interrupts], end.node, message, stopped)
 
 
 def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckpoint:
