@@ -404,12 +404,12 @@ def waits(make: NodeFactory) -> StateGraph:
     make.node(graph, "begin", lambda s, r: {"log": ["begin"]})
     make.node(graph, "order", order)
     make.node(graph, "name", lambda s, r: {"log": [interrupt("Name?", schema=str), wait_for_event("paid")["amount"]]})
-    make.node(graph, "beside", lambda s, r: {"log": ["beside"]}, pause=0.004)
+    make.node(graph, "sibling", lambda s, r: {"log": ["sibling"]}, pause=0.004)
     make.node(graph, "close", lambda s, r: {"log": ["closed"], "rounds": 1})
     graph.add_edge(START, "begin")
-    for name in ("order", "name", "beside"):
+    for name in ("order", "name", "sibling"):
         graph.add_edge("begin", name)
-    graph.add_edge(["order", "name", "beside"], "close")
+    graph.add_edge(["order", "name", "sibling"], "close")
     return graph.add_conditional_edges("close", round_again("begin", 2), ["begin", END])
 
 
@@ -488,10 +488,10 @@ def forks(make: NodeFactory) -> StateGraph:
     graph = StateGraph(Plain)
     make.node(graph, "begin", lambda s, r: {"log": ["begin"]})
     make.node(graph, "ask", ask)
-    make.node(graph, "beside", lambda s, r: {"log": ["beside"]})
+    make.node(graph, "sibling", lambda s, r: {"log": ["sibling"]})
     make.node(graph, "work", lambda s, r: {"log": [f"work on {s['log'][-1]}"]})
     make.node(graph, "end", lambda s, r: {"rounds": 1, "total": len(s["log"])})
-    for before, after in [(START, "begin"), ("begin", "ask"), ("begin", "beside"), (["ask", "beside"], "work")]:
+    for before, after in [(START, "begin"), ("begin", "ask"), ("begin", "sibling"), (["ask", "sibling"], "work")]:
         graph.add_edge(before, after)
     return graph.add_edge("work", "end").add_conditional_edges("end", round_again("begin", 3), ["begin", END])
 

@@ -63,8 +63,8 @@ def graph_of(log: EffectsLog, dawdle: Callable[[], None]) -> StateGraph:
         answer = interrupt({"round": number})
         return {"log": [["answer", f"{runtime.execution_info.thread_id}/{number}", answer]]}
 
-    def beside(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-        key = f"{runtime.execution_info.thread_id}/{state.get('round', 0)}/beside"
+    def sibling(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        key = f"{runtime.execution_info.thread_id}/{state.get('round', 0)}/sibling"
         return {"log": [["effect", key, log.perform(runtime, key, dawdle)]]}
 
     async def after(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -73,9 +73,9 @@ def graph_of(log: EffectsLog, dawdle: Callable[[], None]) -> StateGraph:
         await asyncio.sleep(0.01)
         return {"round": number + 1, "log": [["effect", key, log.perform(runtime, key, dawdle)]]}
 
-    graph = StateGraph(State).add_node(ask).add_node(beside).add_node(after)
-    graph.add_edge(START, "ask").add_edge(START, "beside").add_edge(["ask", "beside"], "after")
-    graph.add_node("again", lambda state: Command(goto=["ask", "beside"] if state["round"] < ROUNDS else END))
+    graph = StateGraph(State).add_node(ask).add_node(sibling).add_node(after)
+    graph.add_edge(START, "ask").add_edge(START, "sibling").add_edge(["ask", "sibling"], "after")
+    graph.add_node("again", lambda state: Command(goto=["ask", "sibling"] if state["round"] < ROUNDS else END))
     return graph.add_edge("after", "again")
 
 

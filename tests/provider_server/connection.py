@@ -28,12 +28,12 @@ class Connection:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         reply: Callable[[Any], Reply],
-        asked: Callable[..., Any],
+        record: Callable[..., Any],
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._reply = reply
-        self._asked = asked
+        self._record = record
         self._early = b""
 
     async def serve(self) -> None:
@@ -65,7 +65,7 @@ class Connection:
         body = json.loads(await self._reader.readexactly(int(headers.get("content-length", 0))) or b"null")
         path = first.split(" ")[1]
         streamed = ":streamGenerateContent" in path or bool(body and body.get("stream"))
-        return self._asked(path, headers, body, streamed)
+        return self._record(path, headers, body, streamed)
 
     async def _write(self, reply: Reply, request: Any) -> bool:
         """Write a reply. Return False if the connection is to be closed."""

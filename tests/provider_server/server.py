@@ -70,17 +70,17 @@ class ProviderServer:
         with self._lock:
             self._script, self._next = list(script), 0
 
-    def reply(self, asked: Asked) -> Reply:
+    def reply(self, request: Asked) -> Reply:
         """Return the reply to a request, and record the request."""
         with self._lock:
-            self.requests.append(asked)
-            if self._strict and (reason := refusal(asked.path, asked.body)) is not None:
+            self.requests.append(request)
+            if self._strict and (reason := refusal(request.path, request.body)) is not None:
                 return Failure(400, reason, kind="invalid_request_error")
             number, self._next = self._next, self._next + 1
             if number >= len(self._script) and not (self._repeat_last and self._script):
                 return Failure(500, f"the script has only {len(self._script)} answers")
             scripted = self._script[min(number, len(self._script) - 1)]
-        answer = scripted(asked) if callable(scripted) else scripted
+        answer = scripted(request) if callable(scripted) else scripted
         return Answer(answer) if isinstance(answer, str) else answer
 
     def __enter__(self) -> Self:

@@ -124,9 +124,9 @@ FORM_MISTAKES = {
     "misspelt assistant_id": wrong("assistant_id: reader\n  task: L", "asistant_id: reader\n  task: L", 11, "Write it"),
     "camel case": wrong("assistant_id: reader\n  task: L", "assistantId: reader\n  task: L", 11, "'assistant_id'"),
     "another word": wrong("assistant_id: reader\n  task: L", "assistant: reader\n  task: L", 11, "'assistant_id'"),
-    "nobody does the work": wrong("  assistant_id: reader\n  task: L", "  task: L", 10, "none of the keys"),
+    "no key for the work": wrong("  assistant_id: reader\n  task: L", "  task: L", 10, "none of the keys"),
     "two do the work": wrong("  task: List", "  tool_id: lister\n  task: List", 12, "cannot be combined"),
-    "two ways to go on": wrong("state_id: look", "state_id: look\n    state_ids: [look]", 15, "cannot be combined"),
+    "two transitions": wrong("state_id: look", "state_id: look\n    state_ids: [look]", 15, "cannot be combined"),
     "no id": wrong("- id: look\n  assistant_id", "- assistant_id", 15, "This state has no 'id'"),
     "number as an id": wrong("id: plan", "id: 5", 10, "Put it in quotes: '5'."),
     "yes as an id": wrong("id: plan", "id: yes", 10, "Put it in quotes: 'yes'."),
@@ -172,7 +172,7 @@ FORM_MISTAKES = {
     "temperature out of range": wrong(PROMPT, PROMPT + "  temperature: 7\n", 5, "a number from 0 to 2"),
     "empty expression": wrong("score == 5", "''", 20, "not empty"),
     "empty iter_key": wrong("state_id: look", "state_id: look\n    iter_key: ''", 15, "empty 'iter_key'"),
-    "deprecated key beside the new one": wrong(
+    "deprecated key and the new one": wrong(
         TASK, "interrupt_before: true\n  wait_for_user_confirmation: true", 13, "both are given"
     ),
     "autonomous": Mistake("mode: Autonomous\n" + BASE, 1, "not supported"),
