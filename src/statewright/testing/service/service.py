@@ -110,21 +110,21 @@ class Operations(Generic[F]):
         """Start a run of a graph or definition, and return it once nothing more happens without time passing."""
         request = StartRun(graph=graph, input={} if input is None else input, **options)
         started = await self._parts.service.start(WORKSPACE, request)
-        return await self._settled(started.run)
+        return await self._load_when_idle(started.run)
 
     @_Operation
     async def run(self, run: Run | str) -> Run:
         """Return the current record of a run."""
-        return await self._parts.service.run(WORKSPACE, id_of(run))
+        return await self._parts.service.run(WORKSPACE, _id_of(run))
 
     @_Operation
     async def run_to_rest(self, run: Run | str) -> Run:
         """Return the run once it has ended, is paused, or waits for input; time passes as far as needed."""
         while True:
-            current = await self._settled(run)
+            current = await self._load_when_idle(run)
             if current.status in ENDED or current.status is RunStatus.PAUSED:
                 return current
-            if any(wait.kind != "timer" for wait in await self._waits(run)):
+            if any(wait.kind != "timer" for wait in await self._list_waits(run)):
                 return current
             if await self._skip() is None:
                 return current
@@ -132,15 +132,15 @@ class Operations(Generic[F]):
     @_Operation
     async def signal(self, run: Run | str, type: str, payload: Any = None) -> Run:  # noqa: A002
         """Send a signal to a run, possibly before the run waits for it."""
-        await self._parts.service.signal(WORKSPACE, id_of(run), type, {} if payload is None else payload)
-        return await self._settled(run)
+        await self._parts.service.signal(WORKSPACE, _id_of(run), type, {} if payload is None else payload)
+        return await self._load_when_idle(run)
 
     @_Operation
     async def answer(self, run: Run | str, value: Any) -> Run:
         """Answer the questions of a run: a map by their ids, or a value if there is a single question."""
-        questions = [wait.id for wait in await self._waits(run) if wait.kind == "question"]
-        await self._parts.service.answer(WORKSPACE, id_of(run), _answers(questions, value))
-        return await self._settled(run)
+        questions = [wait.id for wait in await self._list_waits(run) if wait.kind == "question"]
+        await self._parts.service.answer(WORKSPACE, _id_of(run), _answers(questions, value))
+        return await self._load_when_idle(run)
 
     @_Operation
     async def approve(self, run: Run | str, *, by: str | None = None) -> Run:
@@ -158,39 +158,39 @@ class Operations(Generic[F]):
         return await self._decide(run, "edited", by, edited_content=content)
 
     async def _decide(self, run: Run | str, decision: str, by: str | None, **content: Any) -> Run:
-        condition = where(run_id=id_of(run), decision=None)
+        condition = where(run_id=_id_of(run), decision=None)
         approvals: Sequence[Approval] = await aresolve(self._parts.ledger.find(Approval, condition))
         if len(approvals) != 1:
             raise InvalidRequest(
-                f"Run {id_of(run)} waits for {len(approvals)} approvals, not for one. Decide with "
+                f"Run {_id_of(run)} waits for {len(approvals)} approvals, not for one. Decide with "
                 f"`service.client.approvals`."
             )
         await self._parts.service.decide(WORKSPACE, approvals[0].id, decision, decided_by=by, **content)
-        return await self._settled(run)
+        return await self._load_when_idle(run)
 
     @_Operation
     async def cancel(self, run: Run | str, reason: str | None = None) -> Run:
         """Cancel a run."""
-        await self._parts.service.cancel(WORKSPACE, id_of(run), reason)
-        return await self._settled(run)
+        await self._parts.service.cancel(WORKSPACE, _id_of(run), reason)
+        return await self._load_when_idle(run)
 
     @_Operation
     async def pause(self, run: Run | str) -> Run:
         """Pause a run after its current step."""
-        await self._parts.service.pause(WORKSPACE, id_of(run))
-        return await self._settled(run)
+        await self._parts.service.pause(WORKSPACE, _id_of(run))
+        return await self._load_when_idle(run)
 
     @_Operation
     async def resume(self, run: Run | str) -> Run:
         """Resume a paused run."""
-        await self._parts.service.resume(WORKSPACE, id_of(run))
-        return await self._settled(run)
+        await self._parts.service.resume(WORKSPACE, _id_of(run))
+        return await self._load_when_idle(run)
 
     @_Operation
     async def retry(self, run: Run | str) -> Run:
         """Retry a failed run from the step that failed."""
-        await self._parts.service.retry(WORKSPACE, id_of(run))
-        return await self._settled(run)
+        await self._parts.service.retry(WORKSPACE, _id_of(run))
+        return await self._load_when_idle(run)
 
     @_Operation
     async def send_event(self, name: str, payload: Any = None, *, key: str | None = None) -> ReceivedEvent:
@@ -204,22 +204,22 @@ class Operations(Generic[F]):
     @_Operation
     async def steps(self, run: Run | str) -> Sequence[StepRun]:
         """Return the steps of a run."""
-        return await self._parts.service.steps(WORKSPACE, id_of(run))
+        return await self._parts.service.steps(WORKSPACE, _id_of(run))
 
     @_Operation
     async def state(self, run: Run | str) -> Mapping[str, Any]:
         """Return the state of a run."""
-        return await self._parts.service.state(WORKSPACE, id_of(run))
+        return await self._parts.service.state(WORKSPACE, _id_of(run))
 
     @_Operation
     async def events(self, run: Run | str) -> Sequence[RunEvent]:
         """Return all events of a run."""
-        return await self._parts.service.events(WORKSPACE, id_of(run), limit=1_000_000)
+        return await self._parts.service.events(WORKSPACE, _id_of(run), limit=1_000_000)
 
     @_Operation
     async def waits(self, run: Run | str) -> Sequence[Wait]:
         """Return the open waits of a run."""
-        return await self._waits(run)
+        return await self._list_waits(run)
 
     # -- time
 
@@ -249,13 +249,13 @@ class Operations(Generic[F]):
 
     # -- coroutines that several operations share
 
-    async def _settled(self, run: Run | str) -> Run:
+    async def _load_when_idle(self, run: Run | str) -> Run:
         """Return the record of a run once the service is idle."""
         await self._parts.idle.settle()
-        return await self._parts.service.run(WORKSPACE, id_of(run))
+        return await self._parts.service.run(WORKSPACE, _id_of(run))
 
-    async def _waits(self, run: Run | str) -> Sequence[Wait]:
-        return await aresolve(self._parts.ledger.find(Wait, where(run_id=id_of(run))))
+    async def _list_waits(self, run: Run | str) -> Sequence[Wait]:
+        return await aresolve(self._parts.ledger.find(Wait, where(run_id=_id_of(run))))
 
     async def _skip(self) -> datetime | None:
         """Let time pass until something is due, let it happen, and return its time; None if nothing is due."""
@@ -267,7 +267,7 @@ class Operations(Generic[F]):
         return instant
 
 
-def id_of(run: Run | str) -> str:
+def _id_of(run: Run | str) -> str:
     """Return the id of a run, passed as its record or as its id."""
     return run if isinstance(run, str) else run.id
 
