@@ -78,7 +78,7 @@ class ProviderServer:
                 return Failure(400, reason, kind="invalid_request_error")
             number, self._next = self._next, self._next + 1
             if number >= len(self._script) and not (self._repeat_last and self._script):
-                return Failure(500, f"the script has only {len(self._script)} answers")
+                return Failure(500, f"the script has {len(self._script)} answers, and this is request {number + 1}")
             scripted = self._script[min(number, len(self._script) - 1)]
         answer = scripted(request) if callable(scripted) else scripted
         return Answer(answer) if isinstance(answer, str) else answer
