@@ -1,4 +1,4 @@
-"""What all tests share: one closing line that names what was skipped, and why."""
+"""Configuration of all tests: a summary of skipped tests, the selection of tests, garbage collection, Hypothesis."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped:
         reasons = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in skipped)
-        named = "; ".join(f"{count}x {reason}" for reason, count in sorted(reasons.items()))
-        terminalreporter.write_line(f"skipped: {named}")
+        summary = "; ".join(f"{count}x {reason}" for reason, count in sorted(reasons.items()))
+        terminalreporter.write_line(f"skipped: {summary}")
 
 
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Leave what is marked `full` to `make test-full`: costly variants of what other tests show too."""
+    """Deselect tests marked `full`, the costly variants of other tests, except in `make test-full`."""
     if FULL:
         return
-    left_out = [item for item in items if item.get_closest_marker("full")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
+    deselected = [item for item in items if item.get_closest_marker("full")]
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
         items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
 def pytest_collection() -> None:
-    """Make a million objects without looking, again and again, for some that nobody needs."""
+    """Disable the garbage collector, which would examine a million live objects again and again."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Let the collector leave alone what stays to the end."""
+    """Exclude the collected tests, which live to the end, from garbage collection."""
     gc.freeze()
     gc.enable()
     gc.set_threshold(10_000, 20, 20)
@@ -45,7 +45,7 @@ _module: list[Any] = [None]
 
 
 def pytest_runtest_setup(item: Any) -> None:
-    """Let the collector leave alone what other modules have left too: tests that call it would wait a second each."""
+    """Exclude the objects of earlier modules too: otherwise each call of `gc.collect` in a test takes a second."""
     if item.path != _module[0]:
         _module[0] = item.path
         gc.collect()
@@ -53,12 +53,12 @@ def pytest_runtest_setup(item: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """A shell lets what it starts in the background ignore Ctrl-C, children included; some tests are about it."""
+    """Restore Ctrl-C, which background processes of a shell and their children ignore, because some tests need it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Examples are the same in each run, and none of them may take too long: how fast a machine is says nothing of the code.
+# Examples are the same in each run, and have no deadline, because the speed of a machine says nothing about the code.
 settings.register_profile(
     "statewright",
     max_examples=examples(100),

@@ -1,4 +1,4 @@
-"""Conversations of all kinds, drawn at random: for whatever has to send any of them."""
+"""Random conversations of all kinds, for tests of code that must be able to send any of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TEXTS: Final = ("", " ", "text", "\ud83d", [{"type": "text", "text": ""}, {"typ
 
 
 def random_conversation(draw: random.Random) -> list[Message]:
-    """A conversation as a thread may hold it after edits, several models, and answers that no provider takes back."""
+    """Return a conversation as a thread may have it after edits, several models, and answers that providers reject."""
     return [_random_message(draw) for _ in range(draw.randint(0, 9))]
 
 
@@ -30,10 +30,10 @@ def _random_message(draw: random.Random) -> Message:
         case 3:
             return Message(text, role="tool", name="look", tool_call_id=draw.choice(_IDS))
         case 4:
-            return _calling(text, [(one, "look") for one in draw.sample(_IDS[:3], draw.randint(1, 3))])
+            return _call_tools(text, [(call_id, "look") for call_id in draw.sample(_IDS[:3], draw.randint(1, 3))])
         case _:
-            return _calling(text, [(draw.choice(_IDS), draw.choice(_NAMES)) for _ in range(draw.randint(1, 4))])
+            return _call_tools(text, [(draw.choice(_IDS), draw.choice(_NAMES)) for _ in range(draw.randint(1, 4))])
 
 
-def _calling(text: Any, calls: Sequence[tuple[str, str]]) -> Message:
-    return Message(text, role="assistant", tool_calls=tuple(ToolCall(identity, name) for identity, name in calls))
+def _call_tools(text: Any, calls: Sequence[tuple[str, str]]) -> Message:
+    return Message(text, role="assistant", tool_calls=tuple(ToolCall(call_id, name) for call_id, name in calls))

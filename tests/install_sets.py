@@ -1,7 +1,7 @@
-"""Environments that hold what `pip install WHEEL[EXTRA]` would put there, made without a network.
+"""Environments with the distributions that `pip install WHEEL[EXTRA]` would install, created without a network.
 
-The distributions that a requirement leads to are read off the wheel's metadata and those of the environment of the
-tests. Their files are linked into a new virtual environment, by whole folders where no other distribution shares them.
+The required distributions are found in the metadata of the wheel and of the environment of the tests. Their files are
+linked into a new virtual environment, as whole folders if no other distribution has files in these.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Installation:
         return self.folder / "bin" / "statewright"
 
     def run(self, *command: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in a clean environment to its end; the first word is a program of the installation."""
+        """Run a command in a clean environment; its first word is a program of the installation."""
         program, *words = (str(word) for word in command)
         return subprocess.run(
             [str(self.folder / "bin" / program), *words],
@@ -65,7 +65,7 @@ class Installation:
 
 
 def install(wheel: Path, extras: Iterable[str], folder: Path) -> Installation:
-    """Make an environment with a wheel, some of its extras, and the distributions that they require."""
+    """Create an environment with a wheel, some of its extras, and the distributions that they require."""
     venv.create(folder, symlinks=True, with_pip=False)
     installation = Installation(folder)
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -79,8 +79,8 @@ def install(wheel: Path, extras: Iterable[str], folder: Path) -> Installation:
 
 
 def required_distributions(requirements: Iterable[str], extras: frozenset[str]) -> list[Distribution]:
-    """Return the distributions that requirements with some extras lead to, each once."""
-    waiting = list(_chosen(requirements, extras))
+    """Return the distributions that some requirements with extras need, each once."""
+    waiting = list(_selected(requirements, extras))
     seen: dict[tuple[str, frozenset[str]], Distribution] = {}
     while waiting:
         requirement = waiting.pop()
@@ -88,14 +88,14 @@ def required_distributions(requirements: Iterable[str], extras: frozenset[str]) 
         if key in seen:
             continue
         if key[0] == "statewright":  # an extra may name other extras of the package
-            waiting += _chosen(requirements, key[1])
+            waiting += _selected(requirements, key[1])
             continue
         seen[key] = distribution(requirement.name)
-        waiting += _chosen(seen[key].requires or (), key[1])
-    return list({found.name: found for found in seen.values()}.values())
+        waiting += _selected(seen[key].requires or (), key[1])
+    return list({item.name: item for item in seen.values()}.values())
 
 
-def _chosen(requirements: Iterable[str], extras: frozenset[str]) -> Iterator[Requirement]:
+def _selected(requirements: Iterable[str], extras: frozenset[str]) -> Iterator[Requirement]:
     for text in requirements:
         requirement = Requirement(text)
         marker = requirement.marker
@@ -109,18 +109,18 @@ def _requirements_in(wheel: Path) -> list[str]:
         return Parser().parsestr(archive.read(name).decode()).get_all("Requires-Dist") or []
 
 
-def _link(chosen: Iterable[Distribution], packages: Path) -> None:
-    for one in chosen:
-        for name in _linked_names(one):
+def _link(selected: Iterable[Distribution], packages: Path) -> None:
+    for item in selected:
+        for name in _linked_names(item):
             target = packages / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.symlink_to(Path(str(one.locate_file(name))))
+            target.symlink_to(Path(str(item.locate_file(name))))
 
 
-def _linked_names(one: Distribution) -> set[str]:
-    """Return the files and folders of a distribution that are its own: of a shared folder, those that are inside."""
+def _linked_names(item: Distribution) -> set[str]:
+    """Return the files and folders that belong to a distribution alone, including those in shared folders."""
     names: set[str] = set()
-    for file in _files_of(one):
+    for file in _files_of(item):
         parts = file.split("/")
         depth = 1
         while depth < len(parts) and "/".join(parts[:depth]) in _shared_folders():
@@ -133,9 +133,9 @@ def _linked_names(one: Distribution) -> set[str]:
 def _shared_folders() -> frozenset[str]:
     """Return the folders in which several distributions of the environment of the tests have files."""
     owners: dict[str, set[str]] = defaultdict(set)
-    for one in distributions():
-        for folder in {folder for file in _files_of(one) for folder in _folders_above(file)}:
-            owners[folder].add(one.name)
+    for item in distributions():
+        for folder in {folder for file in _files_of(item) for folder in _folders_above(file)}:
+            owners[folder].add(item.name)
     return frozenset(folder for folder, names in owners.items() if len(names) > 1)
 
 
@@ -146,8 +146,8 @@ def _folders_above(file: str) -> Iterator[str]:
         end = file.find("/", end + 1)
 
 
-def _files_of(one: Distribution) -> list[str]:
-    # Not `Distribution.files`: it makes a path of each, and there are tens of thousands.
-    record = one.read_text("RECORD") or ""
+def _files_of(item: Distribution) -> list[str]:
+    # `Distribution.files` is slow: it creates a path for each of tens of thousands of files.
+    record = item.read_text("RECORD") or ""
     files = (line.rsplit(",", 2)[0].strip('"') for line in record.splitlines())
     return [file for file in files if not file.startswith(("..", "/", "__pycache__"))]

@@ -1,7 +1,7 @@
-"""Exceptions of signal handlers, placed exactly.
+"""Exceptions of signal handlers at exact positions.
 
-Python runs handlers of signals on the main thread when a function begins and when a call of C has returned. So tests
-raise there themselves, at the first such place, at the second, and so on until the call ends before its turn comes.
+Python runs signal handlers on the main thread when a Python function starts and when a C function has returned. Tests
+raise an exception there themselves: at the first such position, at the second, and so on, until the call ends earlier.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 LONG = 600.0
-"""Seconds after which a test is given up. No test waits that long if it passes."""
+"""Seconds after which a test fails. A test that passes never waits that long."""
 
 
 class Interrupted(BaseException):
-    """What a signal handler raises: like KeyboardInterrupt no `Exception`."""
+    """The exception of a signal handler. Like KeyboardInterrupt, it is not an `Exception`."""
 
 
 def interruptions(call: Callable[[], Any], prepare: Callable[[], Any] = lambda: None) -> Iterator[int]:
-    """Make a call again and again, each time with an interruption at a later place; yields after each that had one.
+    """Repeat a call with an interruption at each of its positions in turn; yield after each interrupted call.
 
-    Each is made after `prepare`. The first, which fills caches, is not interrupted.
+    `prepare` is called before each. The first call, which fills caches, is not interrupted.
     """
     assert threading.current_thread() is threading.main_thread()
     prepare()
@@ -32,48 +32,48 @@ def interruptions(call: Callable[[], Any], prepare: Callable[[], Any] = lambda: 
     for number in itertools.count():
         prepare()
         if not was_interrupted(call, number):
-            assert number, "the call has no place where it could be interrupted"
+            assert number, "the call has no position at which it could be interrupted"
             return
         yield number
 
 
 def was_interrupted(call: Callable[[], Any], number: int) -> bool:
-    """Make a call that is interrupted at one place; False if it ends before.
+    """Interrupt a call at one position. Return False if the call ends before it.
 
-    The collector is off: the place may not be one in a callback that somebody else has given it.
+    The garbage collector is disabled, because its callbacks would contain positions too.
     """
-    left = number
+    remaining = number
 
-    def hear(frame: Any, event: str, told: Any) -> None:
-        nonlocal left
-        # Between `__enter__` of a lock and its block Python does not look for signals.
-        if event not in ("call", "c_return") or getattr(told, "__name__", "") in ("__enter__", "setprofile"):
+    def profile(frame: Any, event: str, arg: Any) -> None:
+        nonlocal remaining
+        # Python does not check for signals between `__enter__` of a lock and the block.
+        if event not in ("call", "c_return") or getattr(arg, "__name__", "") in ("__enter__", "setprofile"):
             return
-        left -= 1
-        if left < 0:
+        remaining -= 1
+        if remaining < 0:
             sys.setprofile(None)
             raise Interrupted(f"{event} in {frame.f_code.co_qualname}")
 
-    collecting = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
-    sys.setprofile(hear)
+    sys.setprofile(profile)
     try:
         call()
     except Interrupted:
         return True
     finally:
         sys.setprofile(None)
-        if collecting:
+        if was_enabled:
             gc.enable()
-    return left < 0  # a job may have kept it for itself
+    return remaining < 0  # the call may have caught the exception
 
 
 def on_another_thread(call: Callable[[], Any]) -> Any:
-    """What a call answers on a thread that is not the main one. Fails if it waits for ever."""
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(call()), daemon=True)
+    """Make a call on a thread other than the main one, and return its result. Fail if it hangs."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
     thread.start()
     thread.join(LONG)
-    assert not thread.is_alive(), "another thread waits for ever"
-    assert answers, "the call failed on another thread"
-    return answers[0]
+    assert not thread.is_alive(), "the call hangs on another thread"
+    assert results, "the call failed on another thread"
+    return results[0]

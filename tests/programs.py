@@ -1,8 +1,8 @@
-"""Programs that are run in this process as in one of their own: what they are given, what they print, how they end.
+"""Programs that run in this process as if in their own: with arguments, streams, output and an exit code.
 
-A process of its own takes most of its time to import what this one has imported already. What a program changes of the
-process is put back when it has ended: its folder, environment, modules, path, warnings, log handlers and signals.
-Signals, kills and what the system does with a process are not seen here: such tests start one.
+A new process spends most of its time importing modules that this one has imported already. The changes of a program to
+the process are undone when it has ended: folder, environment, modules, path, warnings, log handlers and signals. Tests
+of signals, kills and other operations of the system start a real process instead.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def statewright(
     env: Mapping[str, str] | None = None,
     terminal: Mapping[str, IO[str]] | None = None,
 ) -> Ended:
-    """Run the command line, with what it is told by a pipe; `terminal` has streams that are given in place of pipes."""
+    """Run the command line. `said` is its piped input; the streams in `terminal` replace pipes."""
     from statewright.cli.main import main
 
     return run_here(main, ["statewright", *map(str, words)], cwd=cwd, said=said, env=env, terminal=terminal)
 
 
 def script(path: Path, *words: object, cwd: Path, said: str = "", env: Mapping[str, str] | None = None) -> Ended:
-    """Run a Python file as `python FILE WORD...` does."""
+    """Run a Python file like `python FILE WORD...`."""
 
     def run() -> None:
         sys.path.insert(0, str(path.parent))
@@ -64,7 +64,7 @@ def run_here(
     env: Mapping[str, str] | None = None,
     terminal: Mapping[str, IO[str]] | None = None,
 ) -> Ended:
-    """Run a program with its words, input, folder and environment; what it prints, and its exit code."""
+    """Run a program with arguments, input, folder and environment; return its output and exit code."""
     with contextlib.ExitStack() as files:
         out, err = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
         streams: dict[str, IO[str]] = {
@@ -78,17 +78,17 @@ def run_here(
             code = _exit_code(program)
         for stream in streams.values():
             stream.close()
-        printed = [_all_of(file) for file in (out, err)]
-    return subprocess.CompletedProcess(argv, code, *printed)
+        outputs = [_read_all(file) for file in (out, err)]
+    return subprocess.CompletedProcess(argv, code, *outputs)
 
 
-def _all_of(file: IO[bytes]) -> str:
+def _read_all(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode()
 
 
 def _exit_code(program: Program) -> int:
-    """Run a program to its end, as the interpreter does: an error is a traceback on standard error and 1."""
+    """Run a program and return its exit code, like the interpreter: an error prints a traceback, and the code is 1."""
     try:
         contextvars.Context().run(program)
     except SystemExit as ended:
@@ -106,28 +106,28 @@ def _exit_code(program: Program) -> int:
 def as_in_a_process(
     argv: list[str], streams: Mapping[str, IO[str]], cwd: Path | None, env: Mapping[str, str] | None
 ) -> Iterator[None]:
-    """Give a program what a process has, and put back afterwards what it has changed."""
+    """Provide the environment of a process for a block, and undo the changes to it afterwards."""
     before = Path.cwd()
     environ, path, modules = dict(os.environ), list(sys.path), dict(sys.modules)
-    kept = {name: getattr(sys, name) for name in ("argv", "dont_write_bytecode", *_STREAMS)}
+    attributes = {name: getattr(sys, name) for name in ("argv", "dont_write_bytecode", *_STREAMS)}
     in_main_thread = threading.current_thread() is threading.main_thread()
-    handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     root = logging.getLogger()
     levels = (list(root.handlers), root.level)
-    temporary, tempfile.tempdir = tempfile.tempdir, None  # it is looked up in the environment again
+    temporary, tempfile.tempdir = tempfile.tempdir, None  # so that it is read from the environment again
     os.chdir(cwd or before)
     os.environ.update(env or {})
     folder = Path.cwd()
-    sys.argv, sys.dont_write_bytecode = argv, True  # a file that is written twice within a second is read again
+    sys.argv, sys.dont_write_bytecode = argv, True  # so that a file that changes within a second is compiled again
     for name, stream in streams.items():
         setattr(sys, name, stream)
     try:
         with warnings.catch_warnings():
             _warn_as_python_does()
             yield
-            gc.collect()  # what the end of a process would close without a word
+            gc.collect()  # closes objects that the end of a process would close silently
     finally:
-        for name, value in kept.items():
+        for name, value in attributes.items():
             setattr(sys, name, value)
         os.chdir(before)
         os.environ.clear()
@@ -135,30 +135,30 @@ def as_in_a_process(
         root.handlers[:], root.level = levels
         tempfile.tempdir = temporary
         if in_main_thread:
-            for one, handler in handlers.items():
-                signal.signal(one, handler)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         own = {folder, *map(Path, set(sys.path) - set(path))}
         sys.path[:] = path
         for name in [name for name, module in sys.modules.items() if modules.get(name) is not module]:
-            if _stands_in(sys.modules[name], own):
+            if _is_within(sys.modules[name], own):
                 del sys.modules[name]
                 sys.modules.update({name: modules[name]} if name in modules else {})
 
 
 def _warn_as_python_does() -> None:
-    """Leave the filters of the tests, which make errors of warnings."""
+    """Replace the filters of the tests, which turn warnings into errors, by the defaults of Python."""
     warnings.simplefilter("default")
     for kind in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
         warnings.simplefilter("ignore", kind)
 
 
-def _stands_in(module: object, folders: set[Path]) -> bool:
+def _is_within(module: object, folders: set[Path]) -> bool:
     file = getattr(module, "__file__", None)
     return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
 
 
 class Screen:
-    """A terminal that a program of this process may be given for its streams. Who reads `ours` sees what it shows."""
+    """A terminal for the streams of a program in this process. Its output is read from `ours`."""
 
     def __init__(self, columns: int = 100) -> None:
         self.env = {"TERM": "xterm", "COLUMNS": str(columns)}
@@ -166,7 +166,7 @@ class Screen:
 
     @contextlib.contextmanager
     def streams(self, *names: str) -> Iterator[dict[str, IO[str]]]:
-        """Open the terminal for all streams of a program, or for some."""
+        """Open the terminal for the named streams, or for all."""
         with contextlib.ExitStack() as opened:
             yield {name: opened.enter_context(self._stream(name)) for name in names or _STREAMS}
 
@@ -177,7 +177,7 @@ class Screen:
         return stream
 
     def hang_up(self) -> None:
-        """Let who reads come to an end: the program has ended, and its streams are closed."""
+        """End the reader, after the program has ended and its streams are closed."""
         os.close(self._theirs)
 
     def close(self) -> None:
@@ -187,10 +187,10 @@ class Screen:
 def on_a_screen(
     *words: object, cwd: Path | None = None, streams: tuple[str, ...] = _STREAMS, columns: int = 100, **env: str
 ) -> tuple[Ended, str]:
-    """Run the command line with a terminal for some of its streams: how it ends, and what the terminal shows."""
+    """Run the command line with a terminal for some of its streams; return its end and the output of the terminal."""
     screen = Screen(columns)
-    shown: list[str] = []
-    reader = threading.Thread(target=lambda: shown.extend(_shown_on(screen.ours)))
+    output: list[str] = []
+    reader = threading.Thread(target=lambda: output.extend(_read_terminal(screen.ours)))
     reader.start()
     try:
         with screen.streams(*streams) as terminal:
@@ -199,15 +199,15 @@ def on_a_screen(
         screen.hang_up()
         reader.join()
         screen.close()
-    return ended, "".join(shown)
+    return ended, "".join(output)
 
 
-def _shown_on(terminal: int) -> Iterator[str]:
+def _read_terminal(terminal: int) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     while True:
         try:
             chunk = os.read(terminal, 65536)
-        except OSError:  # how Linux says that nobody has the terminal any more
+        except OSError:  # raised on Linux once no program has the terminal open
             return
         if not chunk:
             return

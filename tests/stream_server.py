@@ -1,4 +1,4 @@
-"""A server of streams for tests, which leaves no connection open however early it ends."""
+"""A server of streams for tests, which leaves no connection open, whenever it ends."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from contextlib import asynccontextmanager
 
 Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-TURNS = 10
-"""More turns of the loop than it takes to make or to cut off a connection that has been accepted."""
+ITERATIONS = 10
+"""Iterations of the event loop, more than it takes to open or abort a connection that has been accepted."""
 
 
 @asynccontextmanager
 async def listening(
     handle: Handle, host: str = "127.0.0.1", port: int = 0, *, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Have `handle` serve connections to the port that is yielded; what is still open at the end is cut off."""
+    """Serve connections with `handle` and yield the port; connections that are still open at the end are aborted."""
     handlers: set[asyncio.Future[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A plain function: as a coroutine it could be cancelled before it has begun, and would never close anything.
-        def cut_off(handler: asyncio.Future[None]) -> None:
+        # A plain function: a coroutine could be cancelled before it has started, and would not close the connection.
+        def abort(handler: asyncio.Future[None]) -> None:
             writer.transport.abort()
             handlers.discard(handler)
 
         handler = asyncio.ensure_future(handle(reader, writer))
         handlers.add(handler)
-        handler.add_done_callback(cut_off)
+        handler.add_done_callback(abort)
 
     server = await asyncio.start_server(connected, host, port, ssl=tls)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        # A server that is closed while asyncio (3.11) accepts a connection drops it without closing it: first no more
-        # are accepted, then those that were begin to be served.
+        # If a server is closed while asyncio (3.11) accepts a connection, the connection is never closed. So the server
+        # first stops accepting, then lets accepted connections start.
         for bound in server.sockets:
             asyncio.get_running_loop().remove_reader(bound)
-        await _take_turns()
+        await _run_loop()
         server.close()
         for handler in handlers:
             handler.cancel()
         await asyncio.gather(*handlers, return_exceptions=True)
-        await _take_turns()
+        await _run_loop()
 
 
-async def _take_turns() -> None:
-    for _ in range(TURNS):
+async def _run_loop() -> None:
+    for _ in range(ITERATIONS):
         await asyncio.sleep(0)

@@ -1,7 +1,7 @@
-"""How much a test does: work that is counted instead of seconds, and the full length of tests that cost much.
+"""The cost of tests: work is counted instead of measured in seconds, and costly tests have a full length.
 
-Lines of Python and calls are counted. What happens inside one call of C, such as a match of a regular expression, is
-not: there `spend_at_most` bounds the processor time, far above what is needed and far below what an explosion takes.
+Executed lines and calls of Python are counted. The work inside of a C function, such as a match of a regular
+expression, is not: `spend_at_most` limits its processor time, far above a linear and far below an exponential cost.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from types import FrameType
 from typing import Any
 
 FULL = os.environ.get("STATEWRIGHT_FULL") == "1"
-"""Whether tests that draw, kill or try every combination do all that they can: `make test-full`."""
+"""True in `make test-full`: tests with random examples, kills or combinations run in full."""
 GROWTH = 2.25
-"""At most so many times the work for twice the size: linear, with some room for what grows in steps."""
+"""The limit of the factor of work for twice the size: linear, with some room for growth in steps."""
 SECONDS = 60.0
-"""Of processor time."""
+"""Seconds of processor time."""
 
 
 def examples(count: int) -> int:
-    """How many examples a property is tried with that is tried with `count` in the full suite."""
+    """Return the number of examples of a property: `count` in the full suite, fewer otherwise."""
     return count if FULL else max(count // 5, 10)
 
 
 def count_work(function: Callable[[], object]) -> int:
-    """Call a function, and count the lines and calls that it takes in this thread.
+    """Call a function, and return the number of its lines and calls on this thread.
 
-    The collector is off: what it calls back is no work of the function.
+    The garbage collector is disabled, because its callbacks are not the work of the function.
     """
     count = 0
 
@@ -46,7 +46,7 @@ def count_work(function: Callable[[], object]) -> int:
         count += event == "c_call"
 
     old_trace, old_profile = sys.gettrace(), sys.getprofile()
-    collecting = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     sys.settrace(trace)
     sys.setprofile(profile)
@@ -55,31 +55,31 @@ def count_work(function: Callable[[], object]) -> int:
     finally:
         sys.setprofile(old_profile)
         sys.settrace(old_trace)
-        if collecting:
+        if was_enabled:
             gc.enable()
     return count
 
 
 def check_linear(prepare: Callable[[int], Callable[[], object]], size: int) -> None:
-    """See that the work grows no faster than the size: at one, two and four times of it.
+    """Check that the work is linear, at one, two and four times the size.
 
-    `prepare` makes what is counted; what it does itself is not.
+    `prepare` returns the function whose work is counted; its own work is not counted.
     """
     prepare(size)()  # fills the caches
     small, double, quadruple = (count_work(prepare(size * factor)) for factor in (1, 2, 4))
-    assert double <= GROWTH * small, f"{small} for {size}, {double} for twice as much"
-    assert quadruple <= GROWTH * double, f"{double} for {2 * size}, {quadruple} for twice as much"
+    assert double <= GROWTH * small, f"{small} for {size}, {double} for twice the size"
+    assert quadruple <= GROWTH * double, f"{double} for {2 * size}, {quadruple} for twice the size"
 
 
 @contextmanager
 def spend_at_most(seconds: float = SECONDS) -> Iterator[None]:
-    """Fail if what is done here takes more processor time than this. How busy the machine is does not matter.
+    """Fail if the block takes more processor time than this. The load of the machine does not matter.
 
-    Choose sizes for which the honest way takes a moment, and the explosion hours.
+    Choose sizes for which a linear algorithm takes a moment, and an exponential one hours.
     """
 
     def fail(number: int, frame: FrameType | None) -> None:
-        raise AssertionError(f"This has taken {seconds:g} seconds of processor time, and is not done.")
+        raise AssertionError(f"The block has taken {seconds:g} seconds of processor time without ending.")
 
     if not hasattr(signal, "ITIMER_PROF"):
         yield
@@ -94,9 +94,9 @@ def spend_at_most(seconds: float = SECONDS) -> Iterator[None]:
 
 
 def longer_and_longer(seconds: float = 0.5) -> Iterator[float]:
-    """Limits of time for something that has to begin within one, and then to be given up at its end.
+    """Yield growing time limits, for tests of an operation that must start within the limit, and be abandoned at it.
 
-    Take the first that was long enough for this machine; the last is longer than anybody needs.
+    Stop at the first limit in which the operation could start on this machine; the last one suffices for any.
     """
     while seconds <= 2 * SECONDS:
         yield seconds
@@ -104,8 +104,8 @@ def longer_and_longer(seconds: float = 0.5) -> Iterator[float]:
 
 
 def until(holds: Callable[[], object], seconds: float = 600.0) -> None:
-    """Wait until a condition holds that another thread brings about; fail after a time that only a hang takes."""
+    """Wait until another thread makes a condition true; fail after a time that only a hang takes."""
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, "the condition did not come true"
+        assert time.monotonic() < end, "the condition is still false"
         time.sleep(0.005)

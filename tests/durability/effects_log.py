@@ -1,10 +1,10 @@
 """A log outside of all databases: processes append a line for each effect, and a parent reads it.
 
-A line is written with O_APPEND in one call, so the lines of all processes are in one order. What must hold:
+A line is written with O_APPEND in one call, so the lines of all processes are in one order. Invariants:
 
-- What was recorded is never begun again.
-- An effect is done twice only if a crash came between the effect and its record: the process that did it first was
-  killed or stopped. A process that was stopped may also do, once it is continued, what it had begun before.
+- A recorded effect is never started again.
+- An effect is done twice only if a crash happened between the effect and its record: the process that did it first was
+  killed or stopped. A process that was stopped may also complete, once it is continued, an effect that it had started.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class EffectsLog:
-    """Appends lines."""
+    """Appends lines to the log."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -29,8 +29,8 @@ class EffectsLog:
         line = {"kind": kind, "key": key, "pid": pid if pid is not None else os.getpid(), "token": token}
         os.write(self._file, json.dumps(line).encode() + b"\n")
 
-    def performed(self, runtime: Any, key: str, dawdle: Callable[[], object]) -> str:
-        """Do an effect in a step of a node, between lines that say how far it is; its token."""
+    def perform(self, runtime: Any, key: str, dawdle: Callable[[], object]) -> str:
+        """Do an effect in a step of a node, log its progress, and return its token."""
 
         def act() -> str:
             token = f"{key}#{os.urandom(6).hex()}"
@@ -45,7 +45,9 @@ class EffectsLog:
 
 
 class Line(NamedTuple):
-    place: int
+    """A line of the log."""
+
+    index: int
     kind: str
     key: str
     pid: int
@@ -53,47 +55,49 @@ class Line(NamedTuple):
 
 
 def read_lines(path: Path) -> list[Line]:
-    """The whole lines of a log."""
-    *whole, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
-    return [Line(place, **json.loads(line)) for place, line in enumerate(whole)]
+    """Return the complete lines of a log."""
+    *lines, _ = path.read_bytes().split(b"\n") if path.exists() else [b""]
+    return [Line(index, **json.loads(line)) for index, line in enumerate(lines)]
 
 
 def violations(lines: Sequence[Line]) -> list[str]:
-    """What must not have happened, a sentence each."""
+    """Return a sentence for each violation of the invariants."""
     halted = {line.pid for line in lines if line.kind in ("killed", "stopped")}
     stopped = {line.pid for line in lines if line.kind == "stopped"}
     by_key: defaultdict[str, list[Line]] = defaultdict(list)
     for line in lines:
         if line.key:
             by_key[line.key].append(line)
-    return [told for key, some in by_key.items() for told in _violations_of(key, some, halted, stopped)]
+    return [violation for key, group in by_key.items() for violation in _violations_of(key, group, halted, stopped)]
 
 
 def _violations_of(key: str, lines: Sequence[Line], halted: set[int], stopped: set[int]) -> list[str]:
-    found: list[str] = []
+    result: list[str] = []
     recorded = [line for line in lines if line.kind == "recorded"]
     if len({line.token for line in recorded}) > 1:
-        found.append(f"{key} has two records: {recorded}")
+        result.append(f"{key} has two records: {recorded}")
     effects = [line for line in lines if line.kind == "effect"]
     for second, effect in enumerate(effects):
-        begun = _begin_of(effect, lines)
-        if any(line.place < begun for line in recorded):
-            found.append(f"{key} was recorded, and begun again: {lines}")
+        started = _start_of(effect, lines)
+        if any(line.index < started for line in recorded):
+            result.append(f"{key} was recorded, and started again: {lines}")
         for first in effects[:second]:
-            was_late = effect.pid in stopped and begun < first.place
+            was_late = effect.pid in stopped and started < first.index
             if first.pid not in halted and not was_late:
-                found.append(f"{key} was done twice without a crash: {lines}")
-    return found
+                result.append(f"{key} was done twice without a crash: {lines}")
+    return result
 
 
-def _begin_of(effect: Line, lines: Sequence[Line]) -> int:
-    return max(one.place for one in lines if one.kind == "begin" and one.pid == effect.pid and one.place < effect.place)
+def _start_of(effect: Line, lines: Sequence[Line]) -> int:
+    return max(
+        line.index for line in lines if line.kind == "begin" and line.pid == effect.pid and line.index < effect.index
+    )
 
 
 def tokens(lines: Sequence[Line]) -> dict[str, set[str]]:
-    """By key, the effects that were done."""
-    done: defaultdict[str, set[str]] = defaultdict(set)
+    """Return the tokens of effects by key."""
+    by_key: defaultdict[str, set[str]] = defaultdict(set)
     for line in lines:
         if line.kind == "effect":
-            done[line.key].add(line.token)
-    return done
+            by_key[line.key].add(line.token)
+    return by_key

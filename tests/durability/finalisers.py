@@ -1,8 +1,8 @@
 """Drops streams, iterators, runs, savers and stores while locks are held; run by `test_finalisers.py`.
 
-Every lock that Python code makes is watched. What has been prepared is dropped at the moment at which a lock is taken,
-by the thread that now holds it: as garbage in a cycle, which is collected there and then, or by its last reference.
-A finaliser that takes a lock (any lock: the next time it is the one that is held), or waits, is a violation.
+Every lock that Python code creates is watched. A prepared object is dropped at the moment at which a lock is acquired,
+by the thread that now holds the lock: as garbage in a cycle, which is collected at once, or with its last reference.
+It is a violation if a finaliser waits, or acquires a lock: any lock, because it may be the held one the next time.
 
 usage: finalisers.py memory|sqlite small|full
 """
@@ -28,22 +28,22 @@ from typing import Annotated, Any, TypedDict
 
 violations: list[str] = []
 ready: list[list[Any]] = []
-"""What may be dropped now, each in a list of its own."""
+"""Objects that may be dropped now, each in a list of its own."""
 _finalising: set[int] = set()
-"""Threads that drop something at the moment."""
+"""Threads that are dropping an object."""
 _quiet = threading.local()
 dropped = 0
 acquired = 0
 turn = 0
-"""At which acquisition of a lock what is ready is dropped."""
+"""The number of the acquisition of a lock at which the next object is dropped."""
 _collector = 0
-"""The thread that has collected all garbage last."""
+"""The last thread that has completed a full collection."""
 held_while_dropped: set[str] = set()
-"""Where the locks were made that were held when something was dropped."""
+"""The lines that created the locks that were held when an object was dropped."""
 
 
 class WatchedLock:
-    """A lock that reports who takes it in a finaliser, and drops something once it is held."""
+    """A lock that reports its acquisition by a finaliser, and drops an object once it is acquired."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._lock = make()
@@ -53,14 +53,14 @@ class WatchedLock:
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         if blocking and _thread.get_ident() in _finalising:
             violations.append("".join(traceback.format_stack(limit=12)))
-            raise RuntimeError("a finaliser takes a lock")  # rather than hang
+            raise RuntimeError("a finaliser acquires a lock")  # rather than hang
         acquired = self._lock.acquire(blocking, timeout)
         if acquired and not getattr(_quiet, "is_quiet", False):
             self._count()
         return acquired
 
     def _count(self) -> None:
-        """Drop what is ready when its turn has come."""
+        """Count an acquisition, and drop the next object if it is its turn."""
         global acquired
         acquired += 1
         if ready and acquired >= turn:
@@ -81,21 +81,21 @@ class WatchedLock:
 
 
 _lock, _rlock = threading.Lock, threading.RLock
-threading.Lock = lambda: WatchedLock(_lock)  # type: ignore[assignment,misc]  # before anything makes one
+threading.Lock = lambda: WatchedLock(_lock)  # type: ignore[assignment,misc]  # before any other import creates one
 threading.RLock = lambda: WatchedLock(_rlock)  # type: ignore[assignment,misc]
 
 
-def drop(held: list[Any]) -> None:
-    """Let go of what a list holds, and collect what is garbage by now."""
+def drop(contents: list[Any]) -> None:
+    """Drop the objects in a list, and collect all garbage."""
     global dropped
     with finalising():
-        held.clear()
+        contents.clear()
         collect()
     dropped += 1
 
 
 def collect() -> None:
-    """Collect all garbage. While another thread collects, `gc.collect` returns at once and has done nothing."""
+    """Collect all garbage. `gc.collect` does nothing while another thread collects, so it is repeated."""
     global _collector
     while True:
         _collector = 0
@@ -117,7 +117,7 @@ def finalising() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """While the block runs, this thread drops nothing."""
+    """Drop nothing on this thread during the block."""
     _quiet.is_quiet = True
     try:
         yield
@@ -151,14 +151,14 @@ reached: list[str] = []
 
 
 class Cycle:
-    """Something that knows itself, so that only the collector of garbage can drop it."""
+    """An object that refers to itself, so that only the garbage collector can drop it."""
 
-    def __init__(self, *held: Any) -> None:
-        self.me, self.held = self, held
+    def __init__(self, *contents: Any) -> None:
+        self.me, self.contents = self, contents
 
 
 def chain() -> StateGraph:
-    """Three supersteps: a lone node, two beside each other, a lone one."""
+    """Return a graph with three supersteps: of one node, of two concurrent nodes, of one node."""
     graph = StateGraph(State)
     for name in "abcd":
         graph.add_node(name, lambda state, runtime, name=name: _speak(runtime, name))
@@ -173,8 +173,8 @@ def _speak(runtime: Any, name: str) -> State:
     return {"log": [name]}
 
 
-def waiting(is_beside: bool) -> StateGraph:
-    """Coroutine nodes with policies that wait for ever in their first superstep, and end in the next run."""
+def waiting(is_concurrent: bool) -> StateGraph:
+    """Return a graph of coroutine nodes with policies, which wait for ever in their first run and end in the next."""
     graph = StateGraph(State)
 
     async def wait(state: State) -> State:
@@ -188,14 +188,14 @@ def waiting(is_beside: bool) -> StateGraph:
         "rate_limit": RateLimit(limit=1000),
         "circuit_breaker": CircuitBreaker(),
     }
-    for name in "ab" if is_beside else "a":
+    for name in "ab" if is_concurrent else "a":
         graph.add_node(name, wait, **limits)
         graph.add_edge("__start__", name)
     return graph
 
 
-class Place:
-    """A saver and a store, and graphs over them."""
+class Setup:
+    """A saver, a store, and graphs that use them."""
 
     def __init__(self) -> None:
         if KIND == "memory":
@@ -205,13 +205,13 @@ class Place:
             database = SqliteDatabase(os.path.join(FOLDER, f"{next(_numbers)}.db"))
             self.saver, self.store = SqliteSaver(database), SqliteStore(database)
         self.app = chain().compile(self.saver, store=self.store)
-        self.waiting = [waiting(is_beside).compile(self.saver) for is_beside in (False, True)]
+        self.waiting = [waiting(is_concurrent).compile(self.saver) for is_concurrent in (False, True)]
 
 
-place = Place()
+setup = Setup()
 
 
-# -- what is dropped: each function gives the things, and the threads that must be free afterwards
+# -- the dropped objects: each function returns them, and the threads that must be free afterwards
 
 Dropped = tuple[list[Any], list[tuple[Any, str]]]
 
@@ -222,41 +222,41 @@ def _thread_id() -> str:
 
 def stream(count: int, **options: Any) -> Dropped:
     thread = _thread_id()
-    parts = place.app.stream({"log": []}, thread_id=thread, **options)
+    parts = setup.app.stream({"log": []}, thread_id=thread, **options)
     for _ in range(count):
         next(parts)
-    return [parts], [(place.app, thread)]
+    return [parts], [(setup.app, thread)]
 
 
 def steps(count: int) -> Dropped:
     thread = _thread_id()
-    iterator = place.app.iter({"log": []}, thread_id=thread)
+    iterator = setup.app.iter({"log": []}, thread_id=thread)
     for _ in range(count):
         next(iterator)
-    return [iterator], [(place.app, thread)]
+    return [iterator], [(setup.app, thread)]
 
 
 def delegating(count: int) -> Dropped:
-    """A generator of the user's own: dropped, it closes ours."""
+    """A generator of a user, which closes the stream when it is dropped."""
     thread = _thread_id()
 
     def parts() -> Iterator[Any]:
-        yield from place.app.stream({"log": []}, thread_id=thread)
+        yield from setup.app.stream({"log": []}, thread_id=thread)
 
     iterator = parts()
     for _ in range(count):
         next(iterator)
-    return [iterator], [(place.app, thread)]
+    return [iterator], [(setup.app, thread)]
 
 
 def enqueued() -> Dropped:
-    """A stream that had to wait for its turn."""
+    """A stream that has waited for its turn."""
     thread, parts = _thread_id(), list[Any]()
-    first = place.app.stream({"log": []}, thread_id=thread)
+    first = setup.app.stream({"log": []}, thread_id=thread)
     next(first)
 
     def queue_up() -> None:
-        second = place.app.stream({"log": []}, thread_id=thread, on_busy="enqueue")
+        second = setup.app.stream({"log": []}, thread_id=thread, on_busy="enqueue")
         next(second)
         parts.append(second)
 
@@ -265,20 +265,20 @@ def enqueued() -> Dropped:
     wait_until(lambda: bool(thread_lease._queues))
     first.close()
     waiter.join()
-    return parts, [(place.app, thread)]
+    return parts, [(setup.app, thread)]
 
 
-def coroutines(is_beside: bool) -> Dropped:
-    """A sync stream of coroutine nodes that run when it is dropped."""
-    thread, app = _thread_id(), place.waiting[is_beside]
+def coroutines(is_concurrent: bool) -> Dropped:
+    """A sync stream whose coroutine nodes are running when it is dropped."""
+    thread, app = _thread_id(), setup.waiting[is_concurrent]
     parts = app.stream({"log": []}, thread_id=thread, stream_mode=["tasks", "custom"])
     next(parts)
     return [parts], [(app, thread)]
 
 
-def pending_task(is_beside: bool, streams: bool) -> Dropped:
-    """Tasks of an event loop that was closed while they waited."""
-    thread, app = _thread_id(), place.waiting[is_beside]
+def pending_task(is_concurrent: bool, streams: bool) -> Dropped:
+    """A task of an event loop that was closed while the task was waiting."""
+    thread, app = _thread_id(), setup.waiting[is_concurrent]
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda *_: None)  # "Task was destroyed but it is pending"
 
@@ -288,34 +288,34 @@ def pending_task(is_beside: bool, streams: bool) -> Dropped:
 
     task = loop.create_task(read() if streams else app.ainvoke({"log": []}, thread_id=thread))
     reached.clear()
-    while len(reached) < 1 + is_beside:
+    while len(reached) < 1 + is_concurrent:
         loop.call_soon(loop.stop)
         loop.run_forever()
     loop.close()
     return [task, loop], [(app, thread)]
 
 
-def left_async_stream() -> Dropped:
-    """An async stream that its reader has left, on a loop that goes on for a while."""
+def dropped_async_stream() -> Dropped:
+    """An async stream that is dropped while its event loop continues."""
     thread = _thread_id()
 
     async def read() -> None:
-        parts = place.app.astream({"log": []}, thread_id=thread)
+        parts = setup.app.astream({"log": []}, thread_id=thread)
         await anext(parts)
-        held = [Cycle(parts)]
+        contents = [Cycle(parts)]
         del parts
-        drop(held)
-        del held
+        drop(contents)
+        del contents
         for _ in range(10):
             await asyncio.sleep(0)
 
     asyncio.run(read())
-    return [], [(place.app, thread)]
+    return [], [(setup.app, thread)]
 
 
 def savers() -> Dropped:
-    """Savers and stores with something to be written."""
-    own = Place()
+    """A saver and a store with pending writes."""
+    own = Setup()
     own.app.invoke({"log": []}, thread_id="own")
     own.store.put(("a",), "b", {"c": 1})
     asyncio.run(own.app.ainvoke({"log": []}, thread_id="other"))
@@ -334,18 +334,18 @@ ITEMS: list[Callable[[], Dropped]] = [
     *(lambda count=count: steps(count) for count in (1, 2)),
     lambda: delegating(2),
     enqueued,
-    *(lambda is_beside=is_beside: coroutines(is_beside) for is_beside in (False, True)),
-    *(lambda one=one: pending_task(*one) for one in itertools.product((False, True), repeat=2)),
-    left_async_stream,
+    *(lambda is_concurrent=is_concurrent: coroutines(is_concurrent) for is_concurrent in (False, True)),
+    *(lambda flags=flags: pending_task(*flags) for flags in itertools.product((False, True), repeat=2)),
+    dropped_async_stream,
     savers,
 ]
 
 
-# -- what goes on meanwhile: together these take every lock of the engine and of the storage
+# -- the concurrent work, which acquires every lock of the engine and of the storage
 
 
 def operate(number: int) -> None:
-    thread, app = f"worker {number}", place.app
+    thread, app = f"worker {number}", setup.app
     app.invoke({"log": []}, thread_id=thread)
     for _ in app.stream({"log": []}, thread_id=thread, stream_mode=["custom", "updates"]):
         pass
@@ -353,17 +353,17 @@ def operate(number: int) -> None:
     control = RunControl()
     control.request_cancel()
     app.invoke({"log": []}, thread_id=thread, max_concurrency=1)
-    app.update_state({"configurable": {"thread_id": thread}}, {"log": ["by hand"]}, as_node="d")
+    app.update_state({"configurable": {"thread_id": thread}}, {"log": ["update"]}, as_node="d")
     assert app.get_state(thread_id=thread).values["log"]
     assert list(app.get_state_history(thread_id=thread, limit=3))
-    place.store.put(("a", thread), "key", {"value": 1})
-    assert place.store.search(("a",), limit=1)
-    place.saver.threads(limit=1)
-    place.saver.prune(PrunePolicy(keep_last=5), thread_id=thread)
+    setup.store.put(("a", thread), "key", {"value": 1})
+    assert setup.store.search(("a",), limit=1)
+    setup.saver.threads(limit=1)
+    setup.saver.prune(PrunePolicy(keep_last=5), thread_id=thread)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for other threads; the guard against hangs is the time limit of the whole process."""
+    """Wait for other threads. Hangs are detected by the time limit of the whole process."""
     while not condition():
         time.sleep(0.001)
 
@@ -373,15 +373,15 @@ def check(make: Callable[[], Dropped], number: int, in_cycle: bool) -> None:
     with quiet():
         things, threads = make()
     before = dropped
-    turn = acquired + _random.randrange(_most)
+    turn = acquired + _random.randrange(_max_acquired)
     ready.append([Cycle(*things) if in_cycle else things])
     del things
     operate(number)
-    while ready:  # no lock was taken
+    while ready:  # no lock was acquired
         drop(ready.pop())
-    wait_until(lambda: dropped > before)  # by another thread, maybe
+    wait_until(lambda: dropped > before)  # possibly by another thread
     assert not violations, "\n\n".join(violations[:3])
-    for app, thread in threads:  # free at once: neither a lease of 60 s nor a wait for it
+    for app, thread in threads:  # free at once, without waiting for a lease of 60 s
         try:
             assert app.invoke({"log": ["again"]}, thread_id=thread)["log"]
         except Exception as error:
@@ -390,33 +390,33 @@ def check(make: Callable[[], Dropped], number: int, in_cycle: bool) -> None:
 
 
 _random = random.Random(15)
-_most = 1
-"""How many locks are taken while `operate` runs."""
+_max_acquired = 1
+"""Acquisitions of locks during `operate`."""
 
 
 def main() -> None:
-    global _most
+    global _max_acquired
     before = acquired
     operate(0)
-    _most = acquired - before
+    _max_acquired = acquired - before
     gc.collect()
-    gc.freeze()  # collections look at what is made from here on
+    gc.freeze()  # collections examine only objects that are created from now on
     gc.callbacks.append(_note_collection)
     for repetition in range(1 if SIZE == "small" else 8):
         for number, make in enumerate(ITEMS):
             check(make, number, in_cycle=True)
             check(make, number, in_cycle=False)
-        gc.set_threshold(1)  # from now on it is collected at every step
+        gc.set_threshold(1)  # collects at nearly every allocation
         for number, make in enumerate(ITEMS[:: 4 if SIZE == "small" else 1]):
             check(make, number + repetition, in_cycle=True)
         gc.set_threshold(700, 10, 10)
     wait_until(lambda: workers._handed_over.empty())
     collect()
-    wait_until(lambda: all(one() is None for one in gone))
+    wait_until(lambda: all(saver() is None for saver in gone))
     writers = 1 if KIND == "sqlite" else 0
-    wait_until(lambda: sum(one.name == "statewright-sqlite" for one in threading.enumerate()) <= writers)
+    wait_until(lambda: sum(thread.name == "statewright-sqlite" for thread in threading.enumerate()) <= writers)
     assert not violations, "\n\n".join(violations[:3])
-    print("dropped", dropped, "while these were held:", *sorted(held_while_dropped))
+    print("dropped", dropped, "objects while locks of these lines were held:", *sorted(held_while_dropped))
 
 
 if __name__ == "__main__":

@@ -2,16 +2,16 @@
 
     python -m tests.durability.rivals --kills 500 --seed 1
 
-Three processes, each with a saver of its own on one SQLite file, look at the same threads and do what there is to do:
-give the first input, answer a question, go on. Each signs its answers. A parent kills one of them with SIGKILL and
-starts another in its place, or stops one with SIGSTOP for longer than its lease, in whatever it is doing, and lets it
-go on. The parent then compares the threads with a log outside the database (`effects_log`):
+Three processes, each with a saver of its own on one SQLite file, look at the same threads and advance them: they pass
+the first input, answer a question, resume. Each signs its answers. The parent kills one of them with SIGKILL and
+starts another in its place, or stops one at a random moment with SIGSTOP for longer than its lease, and continues it.
+Then the parent compares the threads with a log outside the database (`effects_log`):
 
-- A question has one answer. It is one that was given, and never one that was refused; who was told that the answer
-  is accepted gave it.
-- An effect that was recorded is not begun again; one that was not is done twice only after a kill or a stop.
-- Nobody meets an error other than those of a thread that somebody else has.
-- Every thread comes to its end.
+- A question has one answer. It was sent by a process, and was never refused; a process whose answer was accepted has
+  sent it.
+- A recorded effect is not started again; an unrecorded one is done twice only after a kill or a stop.
+- No process sees an error except those of a thread that another process holds.
+- Every thread ends.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from statewright.storage.sqlite import SqliteSaver
 ROOT: Final = Path(__file__).resolve().parents[2]
 RIVALS: Final = 3
 THREADS: Final = 4
-"""How many threads they are busy with at a time."""
+"""Threads of one generation."""
 ROUNDS: Final = 3
 LEASE: Final = 0.6
 STOP: Final = 2.5 * LEASE
-"""Seconds for which a process is stopped: its lease is over by then."""
+"""Seconds for which a process is stopped: its lease expires meanwhile."""
 PATIENCE: Final = 600.0
 
 
@@ -56,26 +56,26 @@ class State(TypedDict, total=False):
 
 
 def graph_of(log: EffectsLog, dawdle: Callable[[], None]) -> StateGraph:
-    """Rounds of a question, with an effect beside it and one after it."""
+    """Return a graph that repeats a question, with a concurrent effect and an effect after it."""
 
     def ask(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         number = state.get("round", 0)
         answer = interrupt({"round": number})
         return {"log": [["answer", f"{runtime.execution_info.thread_id}/{number}", answer]]}
 
-    def beside(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-        key = f"{runtime.execution_info.thread_id}/{state.get('round', 0)}/beside"
-        return {"log": [["effect", key, log.performed(runtime, key, dawdle)]]}
+    def sibling(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
+        key = f"{runtime.execution_info.thread_id}/{state.get('round', 0)}/sibling"
+        return {"log": [["effect", key, log.perform(runtime, key, dawdle)]]}
 
     async def after(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         number = state.get("round", 0)
         key = f"{runtime.execution_info.thread_id}/{number}/after"
         await asyncio.sleep(0.01)
-        return {"round": number + 1, "log": [["effect", key, log.performed(runtime, key, dawdle)]]}
+        return {"round": number + 1, "log": [["effect", key, log.perform(runtime, key, dawdle)]]}
 
-    graph = StateGraph(State).add_node(ask).add_node(beside).add_node(after)
-    graph.add_edge(START, "ask").add_edge(START, "beside").add_edge(["ask", "beside"], "after")
-    graph.add_node("again", lambda state: Command(goto=["ask", "beside"] if state["round"] < ROUNDS else END))
+    graph = StateGraph(State).add_node(ask).add_node(sibling).add_node(after)
+    graph.add_edge(START, "ask").add_edge(START, "sibling").add_edge(["ask", "sibling"], "after")
+    graph.add_node("again", lambda state: Command(goto=["ask", "sibling"] if state["round"] < ROUNDS else END))
     return graph.add_edge("after", "again")
 
 
@@ -83,7 +83,7 @@ def graph_of(log: EffectsLog, dawdle: Callable[[], None]) -> StateGraph:
 
 
 class Rival:
-    """One of the processes: does what there is to do on the threads until it is told to end."""
+    """One of the processes: advances the threads until the parent ends it."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._chance = random.Random(name)
@@ -103,13 +103,13 @@ class Rival:
                 if (self._folder / "end").exists() and self._last_generation() == generation:
                     break
         except BaseException:
-            self._log.write("broken", traceback.format_exc())
+            self._log.write("failed", traceback.format_exc())
             raise
         finally:
             self._saver.close()
 
     def _last_generation(self) -> int:
-        """The newest threads: all older ones have come to their ends."""
+        """Return the number of the newest threads; all older ones have ended."""
         return max((int(entry.thread_id.partition("-")[0]) for entry in self._app.threads()), default=0)
 
     def _dawdle(self) -> None:
@@ -133,29 +133,29 @@ class Rival:
             return
         [question] = state.interrupts
         key, answer = f"{thread}/{question.value['round']}/question", f"{self._name}-{next(self._answers)}"
-        self._log.write("given", key, token=answer)
+        self._log.write("sent", key, token=answer)
         outcome = self._call(thread, Command(resume={question.id: answer}))
         self._log.write(outcome, key, token=answer)
 
     def _begin(self, thread: str) -> None:
-        """Give the first input, unless another process has: a second one would begin anew, as fresh input does.
+        """Pass the first input, unless another process has: a second input would start the thread again.
 
-        The lock of a process that is killed is released by the system.
+        The system releases the lock of a process that is killed.
         """
         with (self._folder / f"{thread}.begun").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             if self._app.get_state(thread_id=thread).created_at is None:
                 self._call(thread, {"round": 0})
 
-    def _call(self, thread: str, given: Any) -> str:
+    def _call(self, thread: str, value: Any) -> str:
         try:
             if self._chance.random() < 0.5:
-                self._app.invoke(given, thread_id=thread, on_busy=self._chance.choice(["reject", "enqueue"]))
+                self._app.invoke(value, thread_id=thread, on_busy=self._chance.choice(["reject", "enqueue"]))
             else:
-                asyncio.run(self._app.ainvoke(given, thread_id=thread))
+                asyncio.run(self._app.ainvoke(value, thread_id=thread))
         except (InvalidResume, ThreadBusy, UnansweredInterrupts):
             return "refused"
-        except LeaseLost:  # it was stopped, and somebody else has taken over; nobody knows how far it came
+        except LeaseLost:  # it was stopped, and another process has taken over; its progress is unknown
             return "fenced"
         return "accepted"
 
@@ -165,14 +165,14 @@ class Rival:
 
 @dataclass
 class Contest:
-    """One file, the processes on it, and what was done to them."""
+    """One file, the processes that use it, and the kills and stops."""
 
     folder: Path
     kills: int
     seed: int
     stops: int = 0
     answers: Counter[str] = field(default_factory=Counter)
-    """How many were accepted, refused and given by a process that was stopped meanwhile."""
+    """The numbers of answers that were accepted, refused, and sent by a process that was stopped meanwhile."""
     rivals: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def play(self) -> None:
@@ -182,8 +182,8 @@ class Contest:
         done = 0
         while done < self.kills:
             self._await_effects(chance.randrange(1, 8))
-            place = chance.randrange(RIVALS)
-            rival = self.rivals[place]
+            index = chance.randrange(RIVALS)
+            rival = self.rivals[index]
             if done % 4 == 3 and self.stops <= done // 4:
                 self.stops += 1
                 log.write("stopped", pid=rival.pid)
@@ -195,10 +195,10 @@ class Contest:
             rival.kill()
             rival.wait()
             done += 1
-            self.rivals[place] = self._start(next(numbers))
+            self.rivals[index] = self._start(next(numbers))
         (self.folder / "end").touch()
         for rival in self.rivals:
-            assert rival.wait(PATIENCE) == 0, self._last_words()
+            assert rival.wait(PATIENCE) == 0, self._stderr_tail()
         self.check()
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
@@ -206,23 +206,23 @@ class Contest:
         with (self.folder / "errors.log").open("ab") as errors:
             return subprocess.Popen(words, cwd=ROOT, stdout=errors, stderr=errors)
 
-    def _last_words(self) -> str:
+    def _stderr_tail(self) -> str:
         return (self.folder / "errors.log").read_text()[-4000:]
 
     def _await_effects(self, count: int) -> None:
-        """Wait until so many lines more are in the log: something goes on between kills, however slow the machine."""
+        """Wait for a number of further lines in the log, so that there is progress between kills on any machine."""
         log, until = self.folder / "effects.log", time.monotonic() + PATIENCE
         wanted = len(read_lines(log)) + count
         while len(lines := read_lines(log)) < wanted:
-            assert not [line for line in lines if line.kind == "broken"], self._last_words()
-            assert all(rival.poll() is None for rival in self.rivals), self._last_words()
-            assert time.monotonic() < until, f"Nothing goes on any more. {self._last_words()}"
+            assert not [line for line in lines if line.kind == "failed"], self._stderr_tail()
+            assert all(rival.poll() is None for rival in self.rivals), self._stderr_tail()
+            assert time.monotonic() < until, f"There is no progress any more. {self._stderr_tail()}"
             time.sleep(0.01)
 
     def check(self) -> None:
         lines = read_lines(self.folder / "effects.log")
-        broken = [line.key for line in lines if line.kind == "broken"]
-        assert not broken, broken[0]
+        failures = [line.key for line in lines if line.kind == "failed"]
+        assert not failures, failures[0]
         self.answers = Counter(
             line.kind for line in lines if line.kind in ("accepted", "refused", "fenced") and line.token
         )
@@ -234,28 +234,30 @@ class Contest:
             leases = [saver.lease(entry.thread_id) for entry in app.threads()]
         assert not [state for state in states if state.next], [state for state in states if state.next]
         assert not [lease for lease in leases if lease is not None]
-        kept = {(kind, key): value for state in states for kind, key, value in state.values["log"]}
+        answers = {(kind, key): value for state in states for kind, key, value in state.values["log"]}
         entries = sum(len(state.values["log"]) for state in states)
-        assert entries == len(kept) == len(states) * ROUNDS * 3, "something was written twice, or is missing"
-        check_answers(lines, {key: value for (kind, key), value in kept.items() if kind == "answer"})
+        assert entries == len(answers) == len(states) * ROUNDS * 3, "an entry was written twice, or is missing"
+        check_answers(lines, {key: value for (kind, key), value in answers.items() if kind == "answer"})
         done = tokens(of_effects)
-        assert all(value in done[key] for (kind, key), value in kept.items() if kind == "effect")
+        assert all(value in done[key] for (kind, key), value in answers.items() if kind == "effect")
 
 
-def check_answers(lines: Sequence[Line], kept: dict[str, str]) -> None:
-    """See that each question has one answer that was given and not refused, and was accepted from nobody else."""
-    for key, answer in kept.items():
-        told = {kind: set[str]() for kind in ("given", "accepted", "refused", "fenced")}
+def check_answers(lines: Sequence[Line], answers: dict[str, str]) -> None:
+    """Check that each question has one answer, which was sent and not refused, and that no other was accepted."""
+    for key, answer in answers.items():
+        tokens_of = {kind: set[str]() for kind in ("sent", "accepted", "refused", "fenced")}
         for line in lines:
-            if line.key == f"{key}/question" and line.kind in told:
-                told[line.kind].add(line.token)
-        assert answer in told["given"], f"{key} was answered by {answer}, which nobody has given"
-        assert answer not in told["refused"], f"{key} was answered by {answer}, which was refused"
-        assert told["accepted"] <= {answer}, f"{key} was answered by {answer}, and {told['accepted']} was accepted"
+            if line.key == f"{key}/question" and line.kind in tokens_of:
+                tokens_of[line.kind].add(line.token)
+        assert answer in tokens_of["sent"], f"{key} was answered by {answer}, which no process has sent"
+        assert answer not in tokens_of["refused"], f"{key} was answered by {answer}, which was refused"
+        assert tokens_of["accepted"] <= {answer}, (
+            f"{key} was answered by {answer}, and not by the accepted {tokens_of['accepted']}"
+        )
 
 
 def compete(kills: int, seed: int) -> Contest:
-    """Play a contest; raises AssertionError if a promise was broken."""
+    """Run a contest. Raises AssertionError if an invariant was violated."""
     with tempfile.TemporaryDirectory(prefix="rivals-") as folder:
         contest = Contest(Path(folder), kills, seed)
         try:
@@ -273,16 +275,16 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rival", nargs=2, metavar=("NAME", "FOLDER"))
-    given = parser.parse_args()
-    if given.rival is not None:
-        name, folder = given.rival
+    options = parser.parse_args()
+    if options.rival is not None:
+        name, folder = options.rival
         Rival(Path(folder), name).run()
         return
     began = time.monotonic()
-    contest = compete(given.kills, given.seed)
-    told = ", ".join(f"{count} {kind}" for kind, count in contest.answers.items())
+    contest = compete(options.kills, options.seed)
+    answers = ", ".join(f"{count} {kind}" for kind, count in contest.answers.items())
     print(
-        f"{given.kills} kills and {contest.stops} stops, answers {told}, 0 broken promises; "
+        f"{options.kills} kills and {contest.stops} stops, answers {answers}, 0 broken promises; "
         f"{time.monotonic() - began:.0f} s."
     )
 

@@ -1,4 +1,4 @@
-"""The servers that `siege.py` kills: a few graphs and definitions on one file, until they are terminated."""
+"""The servers that `siege.py` kills: they serve a few graphs and definitions on one file until they are terminated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 from statewright.workflow.steps import StepContext, StepResult, task_handler
 
 LEASE: Final = 4.0
-"""Seconds after which a server that is stopped counts as gone."""
+"""Seconds after which a stopped server is considered dead."""
 
 
 class State(TypedDict, total=False):
@@ -61,8 +61,8 @@ def listens(state: State) -> State:
 
 
 def starts(state: State, runtime: Runtime[Any]) -> State:
-    told = runtime.start_run("steps", {"n": state.get("n", 0)})
-    return {"log": told["log"]}
+    output = runtime.start_run("steps", {"n": state.get("n", 0)})
+    return {"log": output["log"]}
 
 
 async def fans(state: State) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def asks(state: State) -> State:
 
 
 def paying(log: EffectsLog) -> Any:
-    """A node that does two effects, and takes a while for each."""
+    """Return a node that does two effects, each of which takes a while."""
 
     def pays(state: State, runtime: Runtime[Any]) -> State:
         run = runtime.execution_info.run_id
@@ -82,13 +82,13 @@ def paying(log: EffectsLog) -> Any:
         def dawdle() -> None:
             time.sleep(random.random() * 0.03)
 
-        return {"log": [log.performed(runtime, f"{run} {name}", dawdle) for name in ("pay", "ship")]}
+        return {"log": [log.perform(runtime, f"{run} {name}", dawdle) for name in ("pay", "ship")]}
 
     return pays
 
 
 def graphs(effects: EffectsLog) -> list[StateGraph]:
-    """All but the definitions in JSON."""
+    """Return all graphs except the definitions in JSON."""
     wide = StateGraph(State, name="wide")
     wide.add_node("fans", fans)
     wide.add_edge(START, "fans")
@@ -130,7 +130,7 @@ EXPECTED: dict[str, list[Any]] = {
     "wide": ["one", "two", "three"],
     "json": ["one", "three"],
 }
-"""The logs of completed runs; those of others have what they were told, or did, between the first and the last."""
+"""The logs of completed runs; in the others the entries between the first and the last depend on the input."""
 
 
 def main(path: str, port: int, effects: str) -> None:

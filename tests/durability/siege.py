@@ -2,15 +2,15 @@
 
     python -m tests.durability.siege --kills 300 --seed 1
 
-Clients start runs with idempotency keys, send signals with ids, and ask again whenever no answer comes; a webhook
-hears of every end. Questions are answered through both servers at once, with different answers. Steps write what they
-do to a log outside: see `effects_log`. Now and then a server is stopped with SIGSTOP until the other one has taken its
-runs over, and continued. When the last server has come to rest, this must hold of each run that was accepted, and of no
-others: it completed exactly once, with the output that it would have without any kill; its log has no gaps, begins
-with its start, ends with its end, and tells each step exactly once; the webhook was told at least once. Nothing waits
-any more: no timer and no signal was lost. A question has at most one answer that was accepted, and that is the one that
-the run has. No effect was done twice without a crash between the effect and its record. The kills are drawn by a seeded
-generator; what they hit depends on the machine.
+Clients start runs with idempotency keys, send signals with ids, and repeat each request until it is answered; a webhook
+receives every end of a run. Questions are answered through both servers at once, with different answers. Steps write
+their effects to a log outside the database: see `effects_log`. Now and then a server is stopped with SIGSTOP until the
+other one has taken over its runs, and continued. Once the last server is idle, these invariants hold for each accepted
+run, and there are no other runs: it completed exactly once, with the same output as without any kill; its log has no
+gaps, begins with its start, ends with its end, and contains each step exactly once; the webhook was called at least
+once. No run waits any more: no timer and no signal was lost. A question has at most one accepted answer, and that is
+the one in the run. No effect was done twice without a crash between the effect and its record. The kills are drawn by a
+seeded generator; their effect depends on the machine.
 """
 
 from __future__ import annotations
@@ -42,15 +42,17 @@ from tests.stream_server import listening
 
 CLIENTS: Final = 6
 KINDS: Final = ("steps", "timer", "signal", "parent", "wide", "json", "asks", "pays", "pays")
-MOST_BETWEEN: Final = 30
-"""Runs that are started between two kills, however long these take."""
+MAX_BETWEEN: Final = 30
+"""Maximum number of runs that are started between two kills."""
 PATIENCE: Final = 300.0
-"""Seconds without any progress after which the last server counts as stuck. What was being sent to a webhook when its
-sender was killed is sent again after one of them."""
+"""Seconds without any progress after which the last server is considered stuck.
+
+A message to a webhook is sent again within this time if the server was killed while it sent it.
+"""
 
 
 class Server:
-    """One of the processes that serve the file."""
+    """One of the server processes on the file."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -94,27 +96,27 @@ class Server:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return True if every thread of a process has stopped: the signal is on its way for a while after it was sent."""
+    """Return True if every thread of a process has stopped, which takes a while after the signal was sent."""
     states = [path.read_text().rpartition(") ")[2][0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
     return all(state in "Tt" for state in states)
 
 
 class Siege:
-    """One file, two servers at a time, and the books of what was asked of them."""
+    """One file, two servers at a time, and the records of the requests to them."""
 
     def __init__(self, folder: Path, kills: int, seed: int) -> None:
         self.folder = folder
         self.kills = kills
         self.random = random.Random(seed)
         self.servers = [Server(folder, name) for name in "ab"]
-        self.books = Books()
+        self.records = Records()
         self.effects = EffectsLog(folder / "effects.log")
         self.ending = asyncio.Event()
         self.stops = 0
-        self.quota = MOST_BETWEEN
-        """How many runs the clients start until the next kill."""
+        self.quota = MAX_BETWEEN
+        """The number of accepted runs at which the clients pause until the next kill."""
         self.planned = 0
-        """Runs that were to be accepted between kills."""
+        """Runs that had to be accepted between kills."""
 
     # -- the siege
 
@@ -122,29 +124,29 @@ class Siege:
         for server in self.servers:
             server.start()
             await server.until_ready()
-        async with listening(Receiver(self.books).hear) as port:
+        async with listening(Receiver(self.records).receive) as port:
             await self.subscribe(f"http://127.0.0.1:{port}/hook")
-            clients = [asyncio.create_task(self.client(place)) for place in range(CLIENTS)]
+            clients = [asyncio.create_task(self.client(index)) for index in range(CLIENTS)]
             for number in range(self.kills):
                 await self.until_accepted(self.random.randint(0, 6), clients)
                 await asyncio.sleep(self.random.uniform(0, 0.3))
                 await self.halt(number, self.random.choice(self.servers))
             self.ending.set()
             await asyncio.gather(*clients)
-            await self.until_rest()
+            await self.until_idle()
             await self.check()
         for server in self.servers:
             assert server.process is not None
             server.process.terminate()
-            assert server.process.wait(PATIENCE) == 0, "The server did not end in good order on SIGTERM."
+            assert server.process.wait(PATIENCE) == 0, "The server did not exit normally on SIGTERM."
 
     async def until_accepted(self, more: int, clients: list[asyncio.Task[None]]) -> None:
-        """Wait until so many more runs were accepted: then there is something to lose, however slow the machine."""
+        """Wait until a number of further runs was accepted, so that there is something to lose on any machine."""
         self.planned += more
-        wanted = len(self.books.accepted) + more
-        self.quota = len(self.books.accepted) + MOST_BETWEEN
+        wanted = len(self.records.accepted) + more
+        self.quota = len(self.records.accepted) + MAX_BETWEEN
         until = time.monotonic() + PATIENCE
-        while len(self.books.accepted) < wanted:
+        while len(self.records.accepted) < wanted:
             assert time.monotonic() < until, "No run is accepted any more."
             for client in clients:
                 if client.done():
@@ -152,7 +154,7 @@ class Siege:
             await asyncio.sleep(0.01)
 
     async def halt(self, number: int, server: Server) -> None:
-        """Kill a server and start another in its place; now and then, stop one for a while before."""
+        """Kill a server and start another in its place; sometimes stop it for a while first."""
         if number % max(6, self.kills // 25) == 3:
             await self.stop(server)
         self.effects.write("killed", pid=server.pid)
@@ -161,22 +163,24 @@ class Siege:
         await server.until_ready()
 
     async def stop(self, server: Server) -> None:
-        """Stop a server until the other one has taken its runs over, and let both go on beside each other."""
+        """Stop a server until the other one has taken over its runs, then let both run."""
         self.stops += 1
         self.effects.write("stopped", pid=server.pid)
         await self.stop_between_writes(server.pid)
         try:
             until = time.monotonic() + PATIENCE
-            while self.is_known(server.pid):
-                assert time.monotonic() < until, "Nobody takes over from a server that is stopped."
+            while self.has_worker(server.pid):
+                assert time.monotonic() < until, "The other server does not take over from a stopped one."
                 await asyncio.sleep(0.05)
         finally:
             os.kill(server.pid, signal.SIGCONT)
         await self.until_accepted(self.random.randint(0, 6), [])
 
     async def stop_between_writes(self, pid: int) -> None:
-        """Stop a process at a moment when it does not write: one that is frozen in a transaction keeps the file locked,
-        and SQLite gives nobody else a way past that."""
+        """Stop a process while it does not write.
+
+        A process that is stopped in a transaction keeps the file locked, so that no other could write.
+        """
         until = time.monotonic() + PATIENCE
         while True:
             os.kill(pid, signal.SIGSTOP)
@@ -185,7 +189,7 @@ class Siege:
             if await asyncio.to_thread(self.can_write):
                 return
             os.kill(pid, signal.SIGCONT)
-            assert time.monotonic() < until, "Whenever a server is stopped it has the file locked."
+            assert time.monotonic() < until, "Each time the server is stopped, it has locked the file."
             await asyncio.sleep(self.random.uniform(0, 0.2))
 
     def can_write(self) -> bool:
@@ -197,64 +201,64 @@ class Siege:
                 return False
         return True
 
-    def is_known(self, pid: int) -> bool:
-        """Whether the ledger has a worker in a process."""
+    def has_worker(self, pid: int) -> bool:
+        """Return True if the ledger has a worker in a process."""
         with closing(sqlite3.connect(self.folder / "runs.db", timeout=PATIENCE)) as ledger:
             return bool(ledger.execute("SELECT count(*) FROM workers WHERE pid = ?", (pid,)).fetchone()[0])
 
     async def subscribe(self, url: str) -> None:
         async with httpx.AsyncClient() as client:
-            await self.asked(client, "POST", "/api/v1/webhooks", {"url": url, "events": ["workflow.completed"]})
+            await self.request(client, "POST", "/api/v1/webhooks", {"url": url, "events": ["workflow.completed"]})
 
-    async def client(self, place: int) -> None:
-        """Start runs until the siege ends, and tell those that listen."""
-        mine = random.Random(f"{place} {self.random.random()}")
+    async def client(self, index: int) -> None:
+        """Start runs until the siege ends, and send the signals and answers that they wait for."""
+        chance = random.Random(f"{index} {self.random.random()}")
         async with httpx.AsyncClient(timeout=5) as client:
             number = 0
             while not self.ending.is_set():
                 number += 1
-                await self.start(client, f"{place}-{number}", mine.choice(KINDS), number)
-                await asyncio.sleep(mine.uniform(0, 0.4))
-                while len(self.books.accepted) >= self.quota and not self.ending.is_set():
+                await self.start(client, f"{index}-{number}", chance.choice(KINDS), number)
+                await asyncio.sleep(chance.uniform(0, 0.4))
+                while len(self.records.accepted) >= self.quota and not self.ending.is_set():
                     await asyncio.sleep(0.05)  # more would only have to be checked at the end
 
     async def start(self, client: httpx.AsyncClient, key: str, kind: str, number: int) -> None:
         body = {"graph": kind, "input": {"n": number}, "idempotencyKey": key}
-        told = await self.asked(client, "POST", "/api/v1/workflow-runs", body)
-        run_id = told["data"]["id"]
-        self.books.accepted[run_id] = (kind, number)
+        response = await self.request(client, "POST", "/api/v1/workflow-runs", body)
+        run_id = response["data"]["id"]
+        self.records.accepted[run_id] = (kind, number)
         if kind in ("signal", "json"):
             payload = {"signalType": "go", "payload": {"n": number}, "signalId": key}
-            await self.asked(client, "POST", f"/api/v1/workflow-runs/{run_id}/signals", payload)
+            await self.request(client, "POST", f"/api/v1/workflow-runs/{run_id}/signals", payload)
         elif kind == "asks":
             await self.answer(client, run_id)
 
     async def answer(self, client: httpx.AsyncClient, run_id: str) -> None:
         """Answer the question of a run through both servers at once, until the run has an answer."""
         path = f"/api/v1/interrupts?runId={run_id}"
-        for round_ in itertools.count():
-            while not (waits := (await self.asked(client, "GET", path))["data"]):
-                run = (await self.asked(client, "GET", f"/api/v1/workflow-runs/{run_id}"))["data"]
+        for number in itertools.count():
+            while not (waits := (await self.request(client, "GET", path))["data"]):
+                run = (await self.request(client, "GET", f"/api/v1/workflow-runs/{run_id}"))["data"]
                 if run["status"] == "completed":
                     return
                 await asyncio.sleep(0.05)
-            given = [f"{name}{round_}" for name in "ab"]
-            told = zip(self.servers, given, strict=True)
-            await asyncio.gather(*(self.answer_by(client, one, run_id, waits[0]["id"], text) for one, text in told))
-            if self.books.answers[run_id]:
+            answers = zip(self.servers, (f"{name}{number}" for name in "ab"), strict=True)
+            wait = waits[0]["id"]
+            await asyncio.gather(*(self.answer_by(client, server, run_id, wait, text) for server, text in answers))
+            if self.records.answers[run_id]:
                 return
 
     async def answer_by(self, client: httpx.AsyncClient, server: Server, run_id: str, wait: str, text: str) -> None:
         path = f"{server.url}/api/v1/workflow-runs/{run_id}/resume"
-        with suppress(httpx.TransportError):  # whether it was taken, the end will show
+        with suppress(httpx.TransportError):  # the final state shows whether the answer was accepted
             answer = await client.post(path, json={"answers": {wait: text}})
             if answer.status_code < 400:
-                self.books.answers[run_id].append(text)
+                self.records.answers[run_id].append(text)
             else:
                 assert answer.status_code in (404, 409, 503), f"{answer.status_code} {answer.text}"
 
-    async def asked(self, client: httpx.AsyncClient, method: str, path: str, body: Any = None) -> Any:
-        """The answer to a request, which is made again until there is one, of one server or the other."""
+    async def request(self, client: httpx.AsyncClient, method: str, path: str, body: Any = None) -> Any:
+        """Return the response to a request, which is sent to the servers in turn until one of them answers."""
         until = time.monotonic() + PATIENCE
         for server in itertools.cycle(self.random.sample(self.servers, len(self.servers))):
             with suppress(httpx.TransportError):
@@ -262,29 +266,31 @@ class Siege:
                 if answer.status_code < 400:
                     return answer.json()
                 assert answer.status_code == 503, f"{method} {path}: {answer.status_code} {answer.text}"
-            assert time.monotonic() < until, f"{method} {path} got no answer."
+            assert time.monotonic() < until, f"{method} {path} was not answered."
             await asyncio.sleep(0.02)
-        raise AssertionError  # there is always another server to ask
+        raise AssertionError  # not reached: the cycle of servers is endless
 
     # -- afterwards
 
-    async def until_rest(self) -> None:
+    async def until_idle(self) -> None:
         """Wait until every run has ended and every message was delivered."""
         until, before = time.monotonic() + PATIENCE, (0, 0)
         async with httpx.AsyncClient(timeout=10) as client:
             while True:
-                going = 0
+                active = 0
                 for status in ("pending", "running", "waiting", "paused"):
                     path = f"/api/v1/workflow-runs?status={status}&pageSize=1"
-                    going += (await self.asked(client, "GET", path))["meta"]["total"]
-                missing = self.books.accepted.keys() - self.books.heard.keys()
-                if not going and not missing:
+                    active += (await self.request(client, "GET", path))["meta"]["total"]
+                missing = self.records.accepted.keys() - self.records.received.keys()
+                if not active and not missing:
                     return
-                if (going, len(missing)) != before:
-                    until, before = time.monotonic() + PATIENCE, (going, len(missing))
+                if (active, len(missing)) != before:
+                    until, before = time.monotonic() + PATIENCE, (active, len(missing))
                 if time.monotonic() > until:
                     some = sorted(missing)[:5]
-                    raise AssertionError(f"{going} runs have not ended, {len(missing)} ends were not told: {some}...")
+                    raise AssertionError(
+                        f"{active} runs have not ended, {len(missing)} ends were not delivered: {some}..."
+                    )
                 await asyncio.sleep(0.2)
 
     async def check(self) -> None:
@@ -293,39 +299,41 @@ class Siege:
             lines = read_lines(self.folder / "effects.log")
             assert not (broken := violations(lines)), broken
             done = tokens(lines)
-            for run_id, (kind, number) in self.books.accepted.items():
-                run = (await self.asked(client, "GET", f"/api/v1/workflow-runs/{run_id}"))["data"]
-                self.books.check_run(run, kind, number)
+            for run_id, (kind, number) in self.records.accepted.items():
+                run = (await self.request(client, "GET", f"/api/v1/workflow-runs/{run_id}"))["data"]
+                self.records.check_run(run, kind, number)
                 self.check_effects(run, kind, done)
                 events = await self.events(client, run_id)
-                self.books.check_events(run, events)
+                self.records.check_events(run, events)
 
     def check_effects(self, run: Any, kind: str, done: Mapping[str, set[str]]) -> None:
-        """The run has the effects that were done."""
+        """Check that the run has the tokens of effects that were done."""
         if kind == "pays":
             _, paid, shipped, _ = run["output"]["log"]
             assert paid in done[f"{run['id']} pay"], run
             assert shipped in done[f"{run['id']} ship"], run
 
     async def check_no_others(self, client: httpx.AsyncClient) -> None:
-        """There are the runs that were accepted, and one child for each that has one."""
-        parents = sum(kind == "parent" for kind, _ in self.books.accepted.values())
-        total = (await self.asked(client, "GET", "/api/v1/workflow-runs?pageSize=1"))["meta"]["total"]
-        assert total == len(self.books.accepted) + parents, f"{total} runs for {len(self.books.accepted)} + {parents}"
+        """Check that there are no runs besides the accepted ones and their children."""
+        parents = sum(kind == "parent" for kind, _ in self.records.accepted.values())
+        total = (await self.request(client, "GET", "/api/v1/workflow-runs?pageSize=1"))["meta"]["total"]
+        assert total == len(self.records.accepted) + parents, (
+            f"{total} runs for {len(self.records.accepted)} + {parents}"
+        )
 
     async def events(self, client: httpx.AsyncClient, run_id: str) -> list[Any]:
-        answer = await self.asked(client, "GET", f"/api/v1/workflow-runs/{run_id}/events?pageSize=100")
+        answer = await self.request(client, "GET", f"/api/v1/workflow-runs/{run_id}/events?pageSize=100")
         return answer["data"]
 
 
 @dataclass
-class Books:
-    """What was accepted, and what was heard."""
+class Records:
+    """The accepted runs and answers, and the received webhook messages."""
 
     accepted: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
-    heard: Counter[str] = field(default_factory=Counter[str])
+    received: Counter[str] = field(default_factory=Counter[str])
     answers: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict[str, list[str]](list))
-    """By run, the answers that were accepted."""
+    """The accepted answers by run."""
 
     def check_run(self, run: Any, kind: str, number: int) -> None:
         assert run["status"] == "completed", f"{run['id']} of {kind} is {run['status']}: {run['error']}"
@@ -336,38 +344,39 @@ class Books:
             assert len(log) == 3, log
             assert not accepted or log[1] == accepted[0], f"{run['id']} has accepted {accepted}, and has {log}"
         elif kind != "pays":
-            wanted = EXPECTED.get(kind) or ["one", number, "three"]
-            assert log == wanted, f"{run['id']} of {kind} has {run['output']}"
+            expected = EXPECTED.get(kind) or ["one", number, "three"]
+            assert log == expected, f"{run['id']} of {kind} has {run['output']}"
         steps = [step["stepName"] for step in run["stepRuns"]]
         assert len(steps) == len(set(steps)), f"{run['id']} has steps twice: {steps}"
         assert {step["status"] for step in run["stepRuns"]} == {"completed"}, run["stepRuns"]
 
     def check_events(self, run: Any, events: list[Any]) -> None:
-        where = f"{run['id']}: {[event['eventType'] for event in events]}"
-        told = [event for event in events if not event["eventType"].startswith("WEBHOOK_")]
-        assert [event["seq"] for event in events] == list(range(1, len(events) + 1)), where
-        counts = Counter(event["eventType"] for event in told)
-        assert counts["WORKFLOW_STARTED"] == counts["WORKFLOW_COMPLETED"] == 1, where
-        assert (told[0]["eventType"], told[-1]["eventType"]) == ("WORKFLOW_STARTED", "WORKFLOW_COMPLETED"), where
+        message = f"{run['id']}: {[event['eventType'] for event in events]}"
+        own_events = [event for event in events if not event["eventType"].startswith("WEBHOOK_")]
+        assert [event["seq"] for event in events] == list(range(1, len(events) + 1)), message
+        counts = Counter(event["eventType"] for event in own_events)
+        assert counts["WORKFLOW_STARTED"] == counts["WORKFLOW_COMPLETED"] == 1, message
+        assert own_events[0]["eventType"] == "WORKFLOW_STARTED", message
+        assert own_events[-1]["eventType"] == "WORKFLOW_COMPLETED", message
         for kind in ("STEP_STARTED", "STEP_COMPLETED"):
-            names = [event["payload"]["stepName"] for event in told if event["eventType"] == kind]
-            assert sorted(names) == sorted(step["stepName"] for step in run["stepRuns"]), where
-        assert counts["SIGNAL_RECEIVED"] <= 1, where
-        assert self.heard[run["id"]] >= 1, f"Nobody was told of {run['id']}."
+            names = [event["payload"]["stepName"] for event in own_events if event["eventType"] == kind]
+            assert sorted(names) == sorted(step["stepName"] for step in run["stepRuns"]), message
+        assert counts["SIGNAL_RECEIVED"] <= 1, message
+        assert self.received[run["id"]] >= 1, f"The end of {run['id']} was not delivered."
 
 
 class Receiver:
-    """Hears webhooks."""
+    """Receives webhook messages."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, records: Records) -> None:
+        self._records = records
 
-    async def hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError, ValueError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
             length = int(head.partition("content-length:")[2].split("\r\n")[0])
             message = json.loads(await reader.readexactly(length))
-            self._books.heard[message["data"]["workflowRunId"]] += 1
+            self._records.received[message["data"]["workflowRunId"]] += 1
             writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
             await writer.drain()
         writer.close()
@@ -380,7 +389,7 @@ def free_port() -> int:
 
 
 async def besiege(kills: int, seed: int) -> Siege:
-    """Play a siege; raises AssertionError if something was lost or done twice."""
+    """Run a siege. Raises AssertionError if something was lost or done twice."""
     with tempfile.TemporaryDirectory(prefix="siege-") as folder:
         siege = Siege(Path(folder), kills, seed)
         try:
@@ -399,12 +408,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     began = time.monotonic()
-    siege = asyncio.run(besiege(given.kills, given.seed))
+    siege = asyncio.run(besiege(options.kills, options.seed))
     print(
-        f"{given.kills} kills and {siege.stops} stops, {len(siege.books.accepted)} runs accepted, each completed once; "
-        f"{siege.books.heard.total()} messages heard; {time.monotonic() - began:.0f} s."
+        f"{options.kills} kills and {siege.stops} stops, {len(siege.records.accepted)} runs accepted, each completed "
+        f"once; {siege.records.received.total()} messages received; {time.monotonic() - began:.0f} s."
     )
 
 

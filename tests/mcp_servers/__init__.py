@@ -1,4 +1,4 @@
-"""Real servers: programs that a client starts, and programs that listen on this machine."""
+"""MCP servers for tests: programs that a client starts, and programs that listen on a local port."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parent
 
 
 def program(*args: str, file: str = "everything.py", name: str = "e", **settings: Any) -> McpServer:
-    """One of our servers, to be started by the client."""
+    """Return a server of this package that the client starts."""
     return McpServer.stdio(name, sys.executable, [str(FOLDER / file), *args], **{"connect_timeout": 120, **settings})
 
 
@@ -45,7 +45,7 @@ def by_name(tools: McpTools) -> dict[str, McpTool]:
 
 
 def is_lost(server: McpServer) -> bool:
-    """Whether the client has noticed that a server is not there any more."""
+    """Return True once the client has noticed that a server has ended."""
     session = get_host()._connections[server.connection_key]._session  # pyright: ignore[reportPrivateUsage]
     return session is not None and session.is_over
 
@@ -67,7 +67,7 @@ def eventually(condition: Callable[[], Any], *, seconds: float = 600) -> bool:
 
 
 class Listening:
-    """A server of ours on a port, which can be ended and started again."""
+    """A server process of this package on a local port, which can be stopped and restarted."""
 
     def __init__(self, kind: str, file: str = "everything.py") -> None:
         self.kind = kind
@@ -94,5 +94,5 @@ class Listening:
         return f"http://127.0.0.1:{self.port}/{'sse' if self.kind == 'sse' else 'mcp'}"
 
     def described(self, **settings: Any) -> McpServer:
-        made = McpServer.sse if self.kind == "sse" else McpServer.http
-        return made("web", self.url, **settings)
+        create = McpServer.sse if self.kind == "sse" else McpServer.http
+        return create("web", self.url, **settings)

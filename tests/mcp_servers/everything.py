@@ -1,9 +1,9 @@
-"""A server with a tool for everything that a client has to cope with.
+"""A server with a tool for each feature that a client must support.
 
-    python everything.py stdio [--wait FILE]                     it begins once there is such a file
+    python everything.py stdio [--wait FILE]                     it starts once the file exists
     python everything.py streamable-http | sse [--port PORT]     the port is printed
 
-The environment's `STARTS` may name a file to which every start adds a line.
+The environment variable `STARTS` may name a file, to which each start appends a line.
 """
 
 from __future__ import annotations
@@ -92,24 +92,24 @@ def process() -> int:
     return os.getpid()
 
 
-_together: list[anyio.Event] = []
+_waiting: list[anyio.Event] = []
 
 
 @server.tool()
 async def meet(count: int) -> int:
-    """Answers once so many calls of it are there at the same time."""
-    here = anyio.Event()
-    _together.append(here)
-    if len(_together) == count:
-        for one in _together:
-            one.set()
-    await here.wait()
+    """Return once `count` calls are running concurrently."""
+    released = anyio.Event()
+    _waiting.append(released)
+    if len(_waiting) == count:
+        for event in _waiting:
+            event.set()
+    await released.wait()
     return count
 
 
 @server.tool()
 async def hang(file: str) -> str:
-    """Never answers; the file tells what became of it."""
+    """Never return. The status of the call is written to the file."""
     Path(file).write_text("started", encoding="utf-8")
     try:
         await anyio.sleep_forever()
@@ -133,7 +133,7 @@ async def count(to: int, ctx: Context) -> int:
 
 @server.tool()
 async def grow(name: str, ctx: Context) -> str:
-    """Adds a tool."""
+    """Add a tool."""
     server.add_tool(lambda: "grown", name=name, structured_output=False)
     await ctx.notify_tools_changed()
     await ctx.session.send_tool_list_changed()
@@ -141,10 +141,10 @@ async def grow(name: str, ctx: Context) -> str:
 
 
 def serve_http(kind: str, port: int) -> None:
-    import uvicorn  # not needed by programs, which are to start quickly
+    import uvicorn  # not imported for stdio, so that programs start quickly
 
     app = server.sse_app() if kind == "sse" else server.streamable_http_app()
-    listening = socket.socket(proto=socket.IPPROTO_TCP)  # named, or the event loop would not send small answers at once
+    listening = socket.socket(proto=socket.IPPROTO_TCP)  # without the protocol, asyncio does not set TCP_NODELAY
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", port))
     listening.listen()
@@ -157,16 +157,16 @@ def main() -> None:
     parser.add_argument("kind", choices=["stdio", "streamable-http", "sse"])
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--wait")
-    given = parser.parse_args()
+    options = parser.parse_args()
     if starts := os.environ.get("STARTS"):
         with open(starts, "a", encoding="utf-8") as file:
             print(os.getpid(), file=file)
-    while given.wait and not Path(given.wait).exists():
+    while options.wait and not Path(options.wait).exists():
         time.sleep(0.01)
-    if given.kind == "stdio":
+    if options.kind == "stdio":
         server.run("stdio")
     else:
-        serve_http(given.kind, given.port)
+        serve_http(options.kind, options.port)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A server over HTTP, of the protocol's older form, that gives every client a session.
+"""A server over HTTP, with an older version of the protocol, that assigns a session to each client.
 
     python forgetful.py        the port is printed
 
-Its tools: `session` tells the session, and `forget` makes the server forget all of them.
+The tool `session` returns the id of the session, and `forget` makes the server forget all sessions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *args: Any) -> None:
-        """Nobody reads it."""
+        pass
 
     def do_GET(self) -> None:  # called by that name
         self.answer(405, None)
@@ -39,9 +39,9 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(404, None)
         if "id" not in message:
             return self.answer(202, None)
-        return self.result(message, self.done(message, session), session)
+        return self.result(message, self.perform(message, session), session)
 
-    def done(self, message: dict[str, Any], session: str) -> dict[str, Any] | None:
+    def perform(self, message: dict[str, Any], session: str) -> dict[str, Any] | None:
         match message["method"]:
             case "initialize":
                 info = {"name": "forgetful", "version": "1"}
@@ -55,8 +55,8 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def result(self, message: dict[str, Any], result: dict[str, Any] | None, session: str | None = None) -> None:
-        told = {"result": result} if result is not None else {"error": {"code": -32601, "message": "no such method"}}
-        self.answer(200, {"jsonrpc": "2.0", "id": message["id"], **told}, session)
+        outcome = {"result": result} if result is not None else {"error": {"code": -32601, "message": "no such method"}}
+        self.answer(200, {"jsonrpc": "2.0", "id": message["id"], **outcome}, session)
 
     def answer(self, status: int, body: dict[str, Any] | None, session: str | None = None) -> None:
         data = json.dumps(body).encode() if body is not None else b""

@@ -1,4 +1,4 @@
-"""A server over HTTP, of the protocol's first form, that opens its stream to everybody and refuses every message.
+"""A server over HTTP, with the first version of the protocol, that accepts all streams and refuses all messages.
 
 python guarded.py        the port is printed
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 class Handler(BaseHTTPRequestHandler):
     def log_message(self, *args: Any) -> None:
-        """Nobody reads it."""
+        pass
 
     def do_GET(self) -> None:
         self.send_response(200)

@@ -1,8 +1,8 @@
-"""A server written by hand that begins at once: for tests of programs and connections, whatever is said through them.
+"""A server without the library of the protocol, which starts at once, for tests of processes and connections.
 
-    python small.py [--wait FILE]     it begins once there is such a file
+    python small.py [--wait FILE]     it starts once the file exists
 
-The environment's `STARTS` may name a file to which every start adds a line. Each call has a thread of its own.
+The environment variable `STARTS` may name a file, to which each start appends a line. Each call has its own thread.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def process(call: Call) -> int:
 
 
 def meet(call: Call, count: int) -> int:
-    """Answers once so many calls of it are there at the same time."""
+    """Return once `count` calls are running concurrently."""
     with _writing:
         _meeting.append(count)
         if len(_meeting) == count:
@@ -56,7 +56,7 @@ def meet(call: Call, count: int) -> int:
 
 
 def hang(call: Call, file: str) -> str:
-    """Never answers; the file tells what became of it."""
+    """Wait until the call is cancelled. Its status is written to the file."""
     Path(file).write_text("started", encoding="utf-8")
     call.cancelled.wait()
     Path(file).write_text("cancelled", encoding="utf-8")
@@ -70,11 +70,11 @@ def count(call: Call, to: int) -> int:
 
 
 class Call:
-    """A call under way."""
+    """A running call."""
 
-    def __init__(self, identity: Any, params: dict[str, Any]) -> None:
-        self.cancelled = _cancelled[identity] = threading.Event()
-        self._identity = identity
+    def __init__(self, call_id: Any, params: dict[str, Any]) -> None:
+        self.cancelled = _cancelled[call_id] = threading.Event()
+        self._call_id = call_id
         self._params = params
 
     def report(self, progress: int, total: int) -> None:
@@ -88,7 +88,7 @@ class Call:
         if not self.cancelled.is_set():
             content = [{"type": "text", "text": str(result)}]
             answer = {"content": content, "structuredContent": {"result": result}}
-            send({"id": self._identity, "result": answer})
+            send({"id": self._call_id, "result": answer})
 
 
 TOOLS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
@@ -102,7 +102,7 @@ TOOLS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def described(name: str) -> dict[str, Any]:
+def describe(name: str) -> dict[str, Any]:
     _, properties, result = TOOLS[name]
     return {
         "name": name,
@@ -111,7 +111,7 @@ def described(name: str) -> dict[str, Any]:
     }
 
 
-def take(message: dict[str, Any]) -> None:
+def handle(message: dict[str, Any]) -> None:
     method, params = message["method"], message.get("params", {})
     if method == "notifications/cancelled" and params["requestId"] in _cancelled:
         _cancelled[params["requestId"]].set()
@@ -122,7 +122,7 @@ def take(message: dict[str, Any]) -> None:
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
         send({"id": message["id"], "result": result})
     elif method == "tools/list":
-        send({"id": message["id"], "result": {"tools": [described(name) for name in TOOLS]}})
+        send({"id": message["id"], "result": {"tools": [describe(name) for name in TOOLS]}})
     elif method == "tools/call":
         threading.Thread(target=Call(message["id"], params).answer, daemon=True).start()
     else:
@@ -136,4 +136,4 @@ if __name__ == "__main__":
     while sys.argv[1:2] == ["--wait"] and not Path(sys.argv[2]).exists():
         time.sleep(0.01)
     for line in sys.stdin:
-        take(json.loads(line))
+        handle(json.loads(line))

@@ -1,13 +1,13 @@
-"""A server written by hand, of the protocol's older form, with the habits of programs found in the wild.
+"""A server with an older version of the protocol, with the defects of real programs.
 
-It prints what is no message, tells of new tools after the list was read, has tools whose names no provider takes, and
-lists its tools over several pages. Tools: `echo`, `grow`, `nonsense`, `liar`. Options:
+It prints lines that are not messages, announces new tools after the list was read, has tools whose names no provider
+accepts, and lists its tools in several pages. Tools: `echo`, `grow`, `nonsense`, `liar`. Options:
 
-    --pages NUMBER     that many pages of 20 tools more
+    --pages NUMBER     adds a number of pages of 20 tools
     --endless          the list never ends
-    --restless         has another tool as soon as it has listed them, and says so before it gives the list
-    --mute METHOD      never answers that method
-    --die METHOD       hangs up when asked that method, without an answer
+    --restless         adds a tool while it lists them, and announces it before it sends the list
+    --mute METHOD      never answers the method
+    --die METHOD       exits without an answer when the method is called
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ parser.add_argument("--endless", action="store_true")
 parser.add_argument("--restless", action="store_true")
 parser.add_argument("--mute")
 parser.add_argument("--die")
-given = parser.parse_args()
+options = parser.parse_args()
 
 NAMES = ["echo", "grow", "nonsense", "liar", "with space", "with.space", "x" * 80]
 
-KNOWN = len(NAMES)
+INITIAL_COUNT = len(NAMES)
 
 
 def send(message: dict[str, Any]) -> None:
@@ -37,22 +37,25 @@ def send(message: dict[str, Any]) -> None:
 
 
 def tool(name: str) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": name, "inputSchema": {"type": "object", "properties": {"x": {"type": "integer"}}}}
+    result: dict[str, Any] = {
+        "name": name,
+        "inputSchema": {"type": "object", "properties": {"x": {"type": "integer"}}},
+    }
     if name == "liar":
-        made["outputSchema"] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        result["outputSchema"] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     if name == "echo":
-        made["annotations"] = {"readOnlyHint": True}
-    return made
+        result["annotations"] = {"readOnlyHint": True}
+    return result
 
 
 def page(cursor: str | None) -> dict[str, Any]:
-    if given.endless:
+    if options.endless:
         return {"tools": [], "nextCursor": "again"}
     number = int(cursor or 0)
-    names = NAMES if number == 0 else [f"t{number}_{one}" for one in range(20)]
+    names = NAMES if number == 0 else [f"t{number}_{index}" for index in range(20)]
     return {
         "tools": [tool(name) for name in names],
-        **({"nextCursor": str(number + 1)} if number < given.pages else {}),
+        **({"nextCursor": str(number + 1)} if number < options.pages else {}),
     }
 
 
@@ -73,10 +76,10 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         version = "2025-06-18"
         return {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}
     if method == "tools/list":
-        listed = page(params.get("cursor"))
-        if given.restless and len(NAMES) == KNOWN:
+        tools = page(params.get("cursor"))
+        if options.restless and len(NAMES) == INITIAL_COUNT:
             call("grow", {})
-        return listed
+        return tools
     return call(params["name"], params.get("arguments", {})) if method == "tools/call" else None
 
 
@@ -84,10 +87,10 @@ os.write(1, b"Welcome!\n\xff\xfe\n{\n[1, 2]\n\n")
 for line in sys.stdin:
     message = json.loads(line)
     method = message["method"]
-    if method == given.die:
+    if method == options.die:
         print("no more of this", file=sys.stderr, flush=True)
         os._exit(7)
-    if method == given.mute:
+    if method == options.mute:
         time.sleep(600)
     if "id" not in message:
         continue

@@ -1,11 +1,11 @@
-"""A small server that speaks as providers of chat models do: real HTTP over loopback, with answers from a script.
+"""A small server with the APIs of providers of chat models: HTTP on the loopback interface, with scripted answers.
 
     with ProviderServer(["hello"]) as server:
         model = connect_model("openai-chat:test", base_url=server.openai_url, api_key="k")
 
-It serves OpenAI's chat completions and responses, Anthropic's messages and Google's generateContent, each whole and
-streamed. One script serves all: an `Answer` is written in the form of the endpoint that was asked. `Failure`, `Cut` and
-`Raw` are what goes wrong. `server.requests` holds what was asked.
+It serves OpenAI's chat completions and responses, Anthropic's messages and Google's generateContent, each complete and
+streamed. All share one script: an `Answer` is written in the format of the requested endpoint. `Failure`, `Cut` and
+`Raw` are errors. `server.requests` has the received requests.
 """
 
 from tests.provider_server.answer import Answer, Call, Cut, Failure, Raw, Reply

@@ -1,4 +1,4 @@
-"""What a script may hold: answers of a model, and the ways in which a provider fails."""
+"""The entries of a script: answers of a model, and failures of a provider."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool. Arguments that are text are sent as they are, be they JSON or not."""
+    """A call of a tool. A string of arguments is sent unchanged, even if it is not valid JSON."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
@@ -22,41 +22,41 @@ class Call:
         return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
 
     def numbered(self, index: int) -> str:
-        """Its id, or one made from its place."""
+        """Return the id of the call, or one derived from its index."""
         return self.id or f"call_{index + 1}"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model says, written in the form of whichever endpoint is asked."""
+    """An answer of the model, written in the format of the requested endpoint."""
 
     text: str = ""
     calls: Sequence[Call] = ()
     reasoning: str = ""
     refusal: str = ""
     finish: str | None = None
-    """The reason to end in the provider's own word; by default the usual one."""
+    """The finish reason, as the provider spells it; by default the usual one."""
     input_tokens: int = 12
     output_tokens: int = 5
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     delay: float = 0.0
-    """Seconds before anything is sent."""
+    """Seconds before the response starts."""
     pause: float = 0.0
     """Seconds before each event of a stream."""
     hold_before: tuple[str, threading.Event] | None = None
     """The first event of a stream that contains the text is sent once the event is set."""
     cut_after: int | None = None
-    """The connection breaks after so many events of a stream."""
+    """The number of events of a stream after which the connection is closed."""
     cut_before: str | None = None
-    """The connection breaks before the first event of a stream that contains the text."""
+    """The connection is closed before the first event of a stream that contains this text."""
     stop_after: int | None = None
-    """The stream ends after so many events as if that were all."""
+    """The number of events after which the stream ends as if it were complete."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An answer with an error's status."""
+    """A response with an error status."""
 
     status: int = 500
     message: str = "it went wrong"
@@ -67,14 +67,14 @@ class Failure:
 
 @dataclass(frozen=True)
 class Cut:
-    """The connection breaks before an answer."""
+    """The connection is closed before the response."""
 
     delay: float = 0.0
 
 
 @dataclass(frozen=True)
 class Raw:
-    """These bytes and nothing else."""
+    """A response with an arbitrary body."""
 
     body: str | bytes
     status: int = 200

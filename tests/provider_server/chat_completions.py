@@ -1,4 +1,4 @@
-"""The form of OpenAI's chat completions."""
+"""The format of OpenAI's chat completions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def body(answer: Answer, model: str) -> dict[str, Any]:
 
 
 def events(answer: Answer, model: str) -> Iterator[Any]:
-    """Chunks: reasoning, text word by word, calls in two pieces each, the end, usage."""
+    """Yield chunks: reasoning, text word by word, each call in two pieces, the end, usage."""
     yield _chunk(model, {"role": "assistant", "content": ""})
     if answer.reasoning:
         yield _chunk(model, {"reasoning_content": answer.reasoning})

@@ -1,4 +1,4 @@
-"""HTTP over one connection, written out, so that it can also be broken at any place."""
+"""HTTP over one connection, without a library, so that it can be closed at any point."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ FORMS = {
 
 
 class Connection:
-    """Reads requests one after the other, and writes what `reply` gives for each."""
+    """Reads requests one after the other, and writes the reply to each."""
 
     def __init__(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         reply: Callable[[Any], Reply],
-        asked: Callable[..., Any],
+        record: Callable[..., Any],
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._reply = reply
-        self._asked = asked
+        self._record = record
         self._early = b""
 
     async def serve(self) -> None:
@@ -42,7 +42,7 @@ class Connection:
                 answering = asyncio.ensure_future(self._write(self._reply(request), request))
                 watching = asyncio.ensure_future(self._reader.read(1))
                 await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
-                if not answering.done() or _is_disconnected(answering):  # either of the two may notice it first
+                if not answering.done() or _is_disconnected(answering):  # the client has disconnected
                     request.left.set()
                     answering.cancel()
                     watching.cancel()
@@ -52,7 +52,7 @@ class Connection:
                     return
                 watching.cancel()
                 await asyncio.wait({watching})
-                # A client that was quick has sent the first byte of its next request meanwhile.
+                # A fast client may have sent the first byte of its next request meanwhile.
                 self._early = b"" if watching.cancelled() else watching.result()
 
     async def _read(self) -> Any:
@@ -65,10 +65,10 @@ class Connection:
         body = json.loads(await self._reader.readexactly(int(headers.get("content-length", 0))) or b"null")
         path = first.split(" ")[1]
         streamed = ":streamGenerateContent" in path or bool(body and body.get("stream"))
-        return self._asked(path, headers, body, streamed)
+        return self._record(path, headers, body, streamed)
 
     async def _write(self, reply: Reply, request: Any) -> bool:
-        """Write an answer, and say whether the connection goes on."""
+        """Write a reply. Return False if the connection is to be closed."""
         await asyncio.sleep(reply.delay)
         match reply:
             case Cut():
@@ -101,20 +101,20 @@ class Connection:
         await self._writer.drain()
 
     async def _stream(self, answer: Answer, events: Iterator[Any]) -> bool:
-        """Write events in chunks, each as it is due, and say whether all of it was written."""
+        """Write events in chunks. Return False if the connection is to be closed before the end."""
         headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
         self._writer.write(_head(200, headers))
         for number, event in enumerate(events):
-            written = _written(event)
-            if answer.cut_after == number or (answer.cut_before and answer.cut_before.encode() in written):
+            encoded = _encode_event(event)
+            if answer.cut_after == number or (answer.cut_before and answer.cut_before.encode() in encoded):
                 await self._writer.drain()
                 return False
             if answer.stop_after == number:
                 break
             await asyncio.sleep(answer.pause)
-            if answer.hold_before is not None and answer.hold_before[0].encode() in written:
+            if answer.hold_before is not None and answer.hold_before[0].encode() in encoded:
                 await asyncio.to_thread(answer.hold_before[1].wait)
-            self._writer.write(_chunk(written))
+            self._writer.write(_chunk(encoded))
             await self._writer.drain()
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
@@ -135,8 +135,8 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def _written(event: Any) -> bytes:
-    """One server-sent event; it has a name where its data have a type."""
+def _encode_event(event: Any) -> bytes:
+    """Return a server-sent event; its name is the type of its data, if they have one."""
     if isinstance(event, str):
         return f"data: {event}\n\n".encode()
     name = f"event: {event['type']}\n" if "type" in event else ""

@@ -1,4 +1,4 @@
-"""The form of Google's generateContent."""
+"""The format of Google's generateContent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def body(answer: Answer, model: str) -> dict[str, Any]:
 
 
 def events(answer: Answer, model: str) -> Iterator[dict[str, Any]]:
-    """Text word by word, one piece for each other part; the last one has the reason to end."""
+    """Yield text word by word and each other part as a whole; the last response has the finish reason."""
     for part in _parts(answer):
         for piece in _pieces(part):
             yield _answer(answer, model, [piece], None)
@@ -56,7 +56,7 @@ def _finish(answer: Answer) -> str:
 
 
 def _usage(answer: Answer) -> dict[str, Any]:
-    """This provider counts reasoning apart from the answer."""
+    """Return the usage. This provider counts reasoning separately from the answer."""
     return {
         "promptTokenCount": answer.input_tokens,
         "candidatesTokenCount": answer.output_tokens - answer.reasoning_tokens,

@@ -1,4 +1,4 @@
-"""The form of Anthropic's messages."""
+"""The format of Anthropic's messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def body(answer: Answer, model: str) -> dict[str, Any]:
 
 
 def events(answer: Answer, model: str) -> Iterator[dict[str, Any]]:
-    """Typed events: the start, each block in pieces, the end."""
+    """Yield typed events: the start, each block in pieces, the end."""
     started = {**_usage(answer), "output_tokens": 1}
     yield {"type": "message_start", "message": {**_head(model), "content": [], "stop_reason": None, "usage": started}}
     for index, block in enumerate(_blocks(answer)):
@@ -45,7 +45,7 @@ def _blocks(answer: Answer) -> list[dict[str, Any]]:
 
 
 def _input(call: Call) -> Any:
-    """The arguments as this provider has them whole: always JSON, if need be a text."""
+    """Return the arguments as a JSON value, as this provider does; a string if they are not valid JSON."""
     return call.arguments if isinstance(call.arguments, str) else dict(call.arguments)
 
 
@@ -76,7 +76,7 @@ def _finish(answer: Answer) -> str:
 
 
 def _usage(answer: Answer) -> dict[str, Any]:
-    """This provider counts what it had in its cache apart from the rest."""
+    """Return the usage. This provider counts cached tokens separately."""
     return {
         "input_tokens": answer.input_tokens - answer.cached_tokens,
         "output_tokens": answer.output_tokens,

@@ -1,4 +1,4 @@
-"""The form of OpenAI's responses."""
+"""The format of OpenAI's responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def body(answer: Answer, model: str) -> dict[str, Any]:
 
 
 def events(answer: Answer, model: str) -> Iterator[dict[str, Any]]:
-    """Typed events, numbered as the provider does."""
+    """Yield typed, numbered events."""
     for number, event in enumerate(_events(answer, model)):
         yield {**event, "sequence_number": number}
 
@@ -107,7 +107,7 @@ def _message(answer: Answer) -> dict[str, Any]:
 
 
 def _empty(item: dict[str, Any]) -> dict[str, Any]:
-    """The item as it is announced: with nothing in it."""
+    """Return an item without its content, as it is announced."""
     blank = {"summary": [], "content": [], "arguments": ""}
     return {key: blank.get(key, value) for key, value in item.items()}
 

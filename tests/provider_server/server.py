@@ -1,4 +1,4 @@
-"""The server: a loop in a thread of its own, one script for all who ask."""
+"""The server: an event loop on its own thread, with one script for all clients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.stream_server import listening
 
 @dataclass
 class Asked:
-    """One request, as it came."""
+    """A received request."""
 
     path: str
     headers: dict[str, str]
@@ -25,18 +25,18 @@ class Asked:
     body: Any
     streamed: bool
     left: threading.Event = field(default_factory=threading.Event)
-    """Set when the client went away before it had its answer."""
+    """Set if the client disconnects before it has its response."""
 
 
 Scripted = str | Reply | Callable[[Asked], "str | Reply"]
-"""Text, an answer or a failure; or what a function makes of the request."""
+"""Text, an answer or a failure, or a function that returns one of these for a request."""
 
 
 class ProviderServer:
-    """Answers the requests of all clients in the order of its script; without one left, it fails with status 500.
+    """Answers the requests of all clients in the order of its script, and with status 500 after its end.
 
-    `repeat_last` lets the last answer serve all further requests. A `strict` server refuses what the provider of the
-    endpoint refuses, see `strict.py`. Use it in a `with` block.
+    `repeat_last` repeats the last answer for all further requests. A `strict` server rejects the requests that the
+    provider of the endpoint rejects, see `strict.py`. Use it in a `with` block.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ProviderServer:
         self._strict = strict
         self.requests: list[Asked] = []
         self.connections = 0
-        """How many are open now."""
+        """The number of open connections."""
         self._script = list(script)
         self._next = 0
         self._port = port
@@ -57,30 +57,30 @@ class ProviderServer:
 
     @property
     def url(self) -> str:
-        """Where Anthropic's and Google's clients begin."""
+        """The base URL for clients of Anthropic and Google."""
         return f"http://127.0.0.1:{self._port}"
 
     @property
     def openai_url(self) -> str:
-        """Where OpenAI's clients begin."""
+        """The base URL for clients of OpenAI."""
         return f"{self.url}/v1"
 
     def script(self, script: Iterable[Scripted]) -> None:
-        """Answer from this script from now on."""
+        """Replace the script."""
         with self._lock:
             self._script, self._next = list(script), 0
 
-    def reply(self, asked: Asked) -> Reply:
-        """What a request is answered with; remembers the request."""
+    def reply(self, request: Asked) -> Reply:
+        """Return the reply to a request, and record the request."""
         with self._lock:
-            self.requests.append(asked)
-            if self._strict and (reason := refusal(asked.path, asked.body)) is not None:
+            self.requests.append(request)
+            if self._strict and (reason := refusal(request.path, request.body)) is not None:
                 return Failure(400, reason, kind="invalid_request_error")
             number, self._next = self._next, self._next + 1
             if number >= len(self._script) and not (self._repeat_last and self._script):
-                return Failure(500, f"the script has {len(self._script)} answers, and another one was asked for")
+                return Failure(500, f"the script has {len(self._script)} answers, and this is request {number + 1}")
             scripted = self._script[min(number, len(self._script) - 1)]
-        answer = scripted(asked) if callable(scripted) else scripted
+        answer = scripted(request) if callable(scripted) else scripted
         return Answer(answer) if isinstance(answer, str) else answer
 
     def __enter__(self) -> Self:

@@ -1,10 +1,10 @@
-"""What providers refuse: the reason for which each endpoint answers 400, as its documentation and its errors have it.
+"""The requests that providers reject with status 400, according to their documentation and their errors.
 
-Seen in November 2026: Anthropic's Claude 4.6 and later refuse a conversation that ends with the assistant, empty text
-and calls without results right behind them; Google wants results right behind their calls, as many as these, and a turn
-of the user before a call; OpenAI wants an answer for each call, an item for each id, and an object at the root of the
-schema of an answer. All want short names of tools and short ids of calls, of plain characters. They decode images, and
-know few types.
+Observed in November 2026: Anthropic's Claude 4.6 and later reject a conversation that ends with the assistant, empty
+text, and calls that are not directly followed by their results. Google requires as many results as calls, directly
+after the calls, and a turn of the user before a call. OpenAI requires a result for each call, an item for each id, and
+an object at the root of the schema of an answer. All require short names of tools and short ids of calls in ASCII. They
+decode images, and support few types.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST_CHAT_ID, _LONGEST_RESPONSES_ID = 40, 64
 
 
 def refusal(path: str, body: Any) -> str | None:
-    """Return the reason why a provider refuses a request; None if it takes it."""
+    """Return the reason why a provider rejects a request; None if it accepts it."""
     if any(_has_surrogate(text) for text in _texts(body)):
         return "request body is not valid UTF-8"
     for part, rule in _RULES.items():
@@ -58,7 +58,7 @@ _IMAGES = {
 
 
 def _files(body: Any) -> Iterator[str]:
-    """What is wrong with the images and sounds anywhere in a request."""
+    """Yield the problems of the images and sounds in a request."""
     for block in _maps(body):
         if block.get("type") == "base64":  # Anthropic
             yield from _wrong_image(block["media_type"], block["data"])
@@ -68,8 +68,8 @@ def _files(body: Any) -> Iterator[str]:
             wrong = _wrong_data if media_type.startswith("audio/") else _wrong_image
             yield from wrong(media_type, blob["data"].translate(str.maketrans("-_", "+/")))
         if block.get("type") in ("image_url", "input_image"):  # OpenAI
-            found = block["image_url"]
-            url = found["url"] if isinstance(found, Mapping) else found
+            image = block["image_url"]
+            url = image["url"] if isinstance(image, Mapping) else image
             if url.startswith("data:"):
                 head, _, data = url[len("data:") :].partition(";base64,")
                 yield from _wrong_image(head, data)
@@ -79,7 +79,7 @@ def _files(body: Any) -> Iterator[str]:
 
 def _wrong_image(media_type: str, data: str) -> Iterator[str]:
     if media_type not in _IMAGES:
-        yield f"{media_type!r} is none of the image types {list(_IMAGES)}"
+        yield f"{media_type!r} is not one of the image types {list(_IMAGES)}"
         return
     wrong = next(_wrong_data(media_type, data), None)
     if wrong is not None:
@@ -98,9 +98,9 @@ def _wrong_data(media_type: str, data: str) -> Iterator[str]:
 
 def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, Mapping):
-        found = cast("Mapping[str, Any]", value)
-        yield found
-        value = list(found.values())
+        mapping = cast("Mapping[str, Any]", value)
+        yield mapping
+        value = list(mapping.values())
     if isinstance(value, list):
         for item in cast("list[Any]", value):
             yield from _maps(item)
@@ -156,7 +156,7 @@ def _blocks(content: Any) -> list[Any]:
 
 
 def _wrong_form(form: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the form in which an answer is wanted."""
+    """Yield the problems of the schema of an answer."""
     name, schema = form["name"], form["schema"]
     if not _NAME.fullmatch(name):
         yield f"Invalid name {name!r}: string does not match pattern '^[a-zA-Z0-9_-]+$'"
@@ -188,7 +188,7 @@ def _chat_completions(body: Any) -> Iterator[str]:
             if not message.get("content") and not message.get("tool_calls"):
                 yield f"messages.[{number}]: content or tool_calls is needed"
             ids = [call["id"] for call in message.get("tool_calls") or ()]
-            if any(not 0 < len(one) <= _LONGEST_CHAT_ID for one in ids):
+            if any(not 0 < len(call_id) <= _LONGEST_CHAT_ID for call_id in ids):
                 yield f"messages.[{number}].tool_calls: string too long, or empty: {ids}"
             names = [call["function"]["name"] for call in message.get("tool_calls") or ()]
             if not all(map(_NAME.fullmatch, names)):
@@ -216,8 +216,8 @@ def _responses(body: Any) -> Iterator[str]:
     outputs = [item["call_id"] for item in items if item.get("type") == "function_call_output"]
     if missing := set(calls) - set(outputs):
         yield f"No tool output found for function call {missing}"
-    if strange := set(outputs) - set(calls):
-        yield f"No tool call found for function call output with call_id {strange}"
+    if unknown := set(outputs) - set(calls):
+        yield f"No tool call found for function call output with call_id {unknown}"
     if len(set(calls)) < len(calls) or len(set(outputs)) < len(outputs):
         yield "Duplicate item found with one call_id"
 
@@ -241,7 +241,7 @@ def _generate_content(body: Any) -> Iterator[str]:
             yield f"contents[{number}].parts must not be empty"
             return
         used = [part.get("functionCall") or part.get("functionResponse") for part in parts]
-        if not all(_GOOGLE_NAME.fullmatch(one["name"]) for one in used if one):
+        if not all(_GOOGLE_NAME.fullmatch(part["name"]) for part in used if part):
             yield f"Invalid function name in contents[{number}]: {used}"
         responses = sum("functionResponse" in part for part in parts)
         if responses != open_calls:

@@ -23,11 +23,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave to `make test-full` what repeats another test in one of the surroundings."""
-    left_out = [*unsuited(items), *([] if FULL else repeats(items))]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        repeated = set(left_out)
+    """Deselect tests that repeat another one in other surroundings, except in `make test-full`."""
+    deselected = [*unsuited(items), *([] if FULL else repeats(items))]
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        repeated = set(deselected)
         items[:] = [item for item in items if item not in repeated]
 
 
@@ -46,11 +46,11 @@ class SyncDriver:
         return app.batch(inputs, config, **options)
 
     def take(self, app: Any, input: Any, count: int, **options: Any) -> list[Any]:  # noqa: A002
-        """The first parts of a stream that is then abandoned."""
+        """Return the first parts of a stream, and close it."""
         parts = app.stream(input, **options)
-        taken = [next(parts) for _ in range(count)]
+        first = [next(parts) for _ in range(count)]
         parts.close()
-        return taken
+        return first
 
 
 class AsyncDriver:
@@ -71,20 +71,20 @@ class AsyncDriver:
         return asyncio.run(app.abatch(inputs, config, **options))
 
     def take(self, app: Any, input: Any, count: int, **options: Any) -> list[Any]:  # noqa: A002
-        """The first parts of a stream that is then abandoned."""
+        """Return the first parts of a stream, and close it."""
 
         async def read() -> list[Any]:
             parts = app.astream(input, **options)
-            taken = [await anext(parts) for _ in range(count)]
+            first = [await anext(parts) for _ in range(count)]
             await parts.aclose()
-            return taken
+            return first
 
         return asyncio.run(read())
 
 
 @pytest.fixture(params=[SyncDriver, AsyncDriver], ids=["sync", "async"])
 def driver(request: pytest.FixtureRequest) -> SyncDriver | AsyncDriver:
-    """Runs a graph; every behaviour is the same through both."""
+    """Return a driver of graphs; both behave in the same way."""
     return request.param()
 
 
@@ -113,7 +113,7 @@ Node = Callable[..., Any]
 
 
 def _as_coroutine(function: Node) -> Node:
-    """The function as a coroutine function that really gives way once."""
+    """Return a coroutine function that yields to the event loop once and calls the function."""
 
     async def node(state: Any) -> Any:
         await asyncio.sleep(0)
@@ -125,28 +125,28 @@ def _as_coroutine(function: Node) -> Node:
 
 @pytest.fixture(params=["plain", "coroutine", "mixed"])
 def paint(request: pytest.FixtureRequest) -> Callable[[Node], Node]:
-    """Gives a function of the state the colour under test; `mixed` alternates."""
-    colour: str = request.param
+    """Return a decorator that makes nodes plain functions, coroutine functions, or both by turns (`mixed`)."""
+    kind: str = request.param
     turns = itertools.cycle([False, True])
 
-    def painted(function: Node) -> Node:
-        awaits = colour == "coroutine" or (colour == "mixed" and next(turns))
+    def convert(function: Node) -> Node:
+        awaits = kind == "coroutine" or (kind == "mixed" and next(turns))
         return _as_coroutine(function) if awaits else function
 
-    return painted
+    return convert
 
 
 @pytest.fixture
 def within() -> Callable[[Callable[[], Any]], Any]:
-    """Calls a function that may deadlock, and fails the test instead of hanging with it."""
+    """Return a function that calls another one on a thread, and fails the test if the call hangs."""
 
     def call(function: Callable[[], Any], seconds: float = 600.0) -> Any:
-        landed: list[Any] = []
+        results: list[Any] = []
         raised: list[BaseException] = []
 
         def target() -> None:
             try:
-                landed.append(function())
+                results.append(function())
             except BaseException as error:
                 raised.append(error)
 
@@ -154,9 +154,9 @@ def within() -> Callable[[Callable[[], Any]], Any]:
         thread.start()
         thread.join(seconds)
         if thread.is_alive():
-            pytest.fail(f"still running after {seconds} s: a deadlock")
+            pytest.fail(f"The call is still running after {seconds} s: a deadlock.")
         if raised:
             raise raised[0]
-        return landed[0]
+        return results[0]
 
     return call

@@ -44,23 +44,23 @@ class Mistake(NamedTuple):
     text: str
     line: int
     words: str
-    """Of the message or the advice."""
+    """A part of the message or the advice."""
     is_warning: bool = False
 
 
 def wrong(old: str, new: str, line: int, words: str, *, is_warning: bool = False) -> Mistake:
-    """The base with one change."""
+    """Return the base with one change."""
     assert old in BASE, old
     return Mistake(BASE.replace(old, new, 1), line, words, is_warning)
 
 
 def renamed(old: str, new: str, line: int, words: str) -> Mistake:
-    """The base with another id of a state, also where it is a target."""
+    """Return the base with another id of a state, also where it is a target."""
     return Mistake(re.sub(rf"\b{old}\b", new, BASE), line, words)
 
 
 def mapped(text: str) -> str:
-    """The base with its states as a map by their ids."""
+    """Return the base with its states as a map by their ids."""
     head, _, states = text.partition("states:\n")
     lines = (f"  {line[6:]}:" if line.startswith("- id: ") else f"  {line}" for line in states.splitlines())
     return head + "states:\n" + "\n".join(lines) + "\n"
@@ -109,7 +109,7 @@ YAML_MISTAKES = {
     "second document": Mistake(BASE + "---\nname: x\n", 23, "Keep one workflow in a file"),
     "empty file": Mistake("", 1, "The file is empty"),
 }
-"""What the parser of YAML, or the reading of plain values, refuses: no JSON Schema sees any of it."""
+"""Mistakes that the YAML parser or the conversion to plain values reports, before a JSON Schema could."""
 
 FORM_MISTAKES = {
     "next left empty": wrong(NEXT, "  next:\n  state_id: look\n", 13, "Indent 'state_id' deeper than 'next'"),
@@ -124,9 +124,9 @@ FORM_MISTAKES = {
     "misspelt assistant_id": wrong("assistant_id: reader\n  task: L", "asistant_id: reader\n  task: L", 11, "Write it"),
     "camel case": wrong("assistant_id: reader\n  task: L", "assistantId: reader\n  task: L", 11, "'assistant_id'"),
     "another word": wrong("assistant_id: reader\n  task: L", "assistant: reader\n  task: L", 11, "'assistant_id'"),
-    "nobody does the work": wrong("  assistant_id: reader\n  task: L", "  task: L", 10, "none of the keys"),
+    "no key for the work": wrong("  assistant_id: reader\n  task: L", "  task: L", 10, "none of the keys"),
     "two do the work": wrong("  task: List", "  tool_id: lister\n  task: List", 12, "cannot be combined"),
-    "two ways to go on": wrong("state_id: look", "state_id: look\n    state_ids: [look]", 15, "cannot be combined"),
+    "two transitions": wrong("state_id: look", "state_id: look\n    state_ids: [look]", 15, "cannot be combined"),
     "no id": wrong("- id: look\n  assistant_id", "- assistant_id", 15, "This state has no 'id'"),
     "number as an id": wrong("id: plan", "id: 5", 10, "Put it in quotes: '5'."),
     "yes as an id": wrong("id: plan", "id: yes", 10, "Put it in quotes: 'yes'."),
@@ -172,7 +172,7 @@ FORM_MISTAKES = {
     "temperature out of range": wrong(PROMPT, PROMPT + "  temperature: 7\n", 5, "a number from 0 to 2"),
     "empty expression": wrong("score == 5", "''", 20, "not empty"),
     "empty iter_key": wrong("state_id: look", "state_id: look\n    iter_key: ''", 15, "empty 'iter_key'"),
-    "deprecated key beside the new one": wrong(
+    "deprecated key and the new one": wrong(
         TASK, "interrupt_before: true\n  wait_for_user_confirmation: true", 13, "both are present"
     ),
     "autonomous": Mistake("mode: Autonomous\n" + BASE, 1, "not supported"),
@@ -188,7 +188,7 @@ FORM_MISTAKES = {
         "tools:\n", "custom_nodes:\n- id: c\n  custom_node_id: supervisor_node\ntools:\n", 7, "not supported"
     ),
 }
-"""What has the wrong form: most of it can be said in JSON Schema."""
+"""Mistakes of form, most of which a JSON Schema can express."""
 
 MEANING_MISTAKES = {
     "= for ==": wrong("score == 5", "score = 5", 20, "Did you mean 'score == 5'?"),
@@ -246,6 +246,6 @@ MEANING_MISTAKES = {
     "switch without cases": wrong(WAY, "    switch: {cases: [], default: end}\n", 19, "no cases", is_warning=True),
     "deprecated key": wrong(TASK, "wait_for_user_confirmation: true", 12, "deprecated", is_warning=True),
 }
-"""What is wrong or odd by what it means: references, expressions, templates, the shape of the graph."""
+"""Mistakes of meaning: references, expressions, templates, the shape of the graph."""
 
 MISTAKES = {**YAML_MISTAKES, **FORM_MISTAKES, **MEANING_MISTAKES}

@@ -1,7 +1,7 @@
 """A graph under test inside other graphs: as a node, as a call, as a stream inside a node; any number of levels deep.
 
-What holds for a graph holds for it in all these forms. `nest` wraps a compiled graph in a parent over the same schema
-that passes its state on and takes over what comes back, with the saver, store, cache and clock of the graph.
+A graph behaves the same in all these forms. `nest` wraps a compiled graph in a parent with the same schema, which
+passes its state to the graph and adopts the result, with the saver, store, cache and clock of the graph.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Node = Callable[..., Any]
 
 
 def nest(app: Any, form: str, depth: int = 1, *, awaits: bool = False) -> Any:
-    """Return a graph that holds `app` in that form, so many levels deep; with `awaits` by coroutines."""
+    """Return a graph that contains `app` in this form, `depth` levels deep. `awaits` selects coroutines."""
     outer = app
     for _ in range(depth):
-        outer = _held(outer, form, awaits)
+        outer = _wrap(outer, form, awaits)
     return outer.with_services(checkpointer=app.checkpointer, store=app.store, cache=app.cache, clock=app._clock)
 
 
-def _held(app: Any, form: str, awaits: bool) -> Any:
+def _wrap(app: Any, form: str, awaits: bool) -> Any:
     graph = app.graph
     builder = StateGraph(
         graph.schema, graph.context_schema, input_schema=graph.input_schema, output_schema=graph.output_schema
@@ -41,12 +41,12 @@ def _node(app: Any, form: str, awaits: bool) -> Any:
 
 
 def _call(app: Any) -> Node:
-    return lambda state: _replaced(app, app.invoke(state))
+    return lambda state: _replacing_update(app, app.invoke(state))
 
 
 def _acall(app: Any) -> Node:
     async def call(state: Any) -> Any:
-        return _replaced(app, await app.ainvoke(state))
+        return _replacing_update(app, await app.ainvoke(state))
 
     return call
 
@@ -54,7 +54,7 @@ def _acall(app: Any) -> Node:
 def _stream(app: Any) -> Node:
     def stream(state: Any) -> Any:
         *_, last = app.stream(state, stream_mode="values")
-        return _replaced(app, last)
+        return _replacing_update(app, last)
 
     return stream
 
@@ -62,7 +62,7 @@ def _stream(app: Any) -> Node:
 def _astream(app: Any) -> Node:
     async def stream(state: Any) -> Any:
         parts = [part async for part in app.astream(state, stream_mode="values")]
-        return _replaced(app, parts[-1])
+        return _replacing_update(app, parts[-1])
 
     return stream
 
@@ -71,8 +71,8 @@ _CALLS = {"call": _call, "stream": _stream}
 _ACALLS = {"call": _acall, "stream": _astream}
 
 
-def _replaced(app: Any, result: Any) -> Any:
-    """Return the answer of a node that takes over a result as it is: fields that merge have it merged already."""
+def _replacing_update(app: Any, result: Any) -> Any:
+    """Return the update that replaces the state by a result: reducers must not merge it again."""
     merging = app.program.merging
     if ROOT in app.program.channels:
         return Overwrite(result) if ROOT in merging else result

@@ -1,4 +1,4 @@
-"""A service for tests: in memory or on SQLite, with graphs of a few lines."""
+"""A service for tests: in memory or on SQLite, with small graphs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 
 WS = DEFAULT_WORKSPACE
 PATIENCE = 600.0
-"""Seconds after which a test gives up."""
+"""Seconds after which a wait fails."""
 
 
 class Places:
-    """Where runs are kept, for as long as a test lasts: a service may be started on it again and again."""
+    """The storage of runs during a test, on which a service may be started repeatedly."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class Places:
 
 @asynccontextmanager
 async def serving(place: Places, *graphs: Any, **options: Any) -> AsyncIterator[Service]:
-    """A service that works, with graphs under their names; dicts among them are workflows in JSON."""
+    """Run a service with some graphs, registered by name; dicts are workflows in JSON."""
     catalog = Catalog(**{name: options.pop(name) for name in ("handlers", "models") if name in options})
     for graph in graphs:
         if isinstance(graph, dict):
@@ -52,9 +52,9 @@ async def serving(place: Places, *graphs: Any, **options: Any) -> AsyncIterator[
         yield service
 
 
-async def run_to_rest(service: Service, graph: str, given: Any = None, **options: Any) -> Run:
-    """A run, once it rests."""
-    started = await service.start_and_wait(WS, StartRun(graph=graph, input=given, **options), PATIENCE)
+async def run_to_rest(service: Service, graph: str, value: Any = None, **options: Any) -> Run:
+    """Start a run, and return it once it is idle."""
+    started = await service.start_and_wait(WS, StartRun(graph=graph, input=value, **options), PATIENCE)
     return started.run
 
 
@@ -63,7 +63,7 @@ async def rested(service: Service, run: Run) -> Run:
 
 
 async def types_of(service: Service, run: Run) -> list[str]:
-    """The types of a run's events; their numbers have no gaps."""
+    """Return the types of the events of a run. Check that their numbers have no gaps."""
     events = await service.events(WS, run.id, limit=1000)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     return [event.type for event in events]
@@ -73,13 +73,13 @@ async def events_of(service: Service, run: Run, kind: str) -> list[RunEvent]:
     return [event for event in await service.events(WS, run.id, limit=1000) if event.type == kind]
 
 
-async def until(true: Callable[[], Awaitable[Any]]) -> Any:
-    """Wait until a question is answered with something that is true; the answer."""
+async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
+    """Wait until a coroutine function returns a true value, and return that."""
     for _ in range(int(PATIENCE / 0.005)):
-        if found := await true():
-            return found
+        if value := await condition():
+            return value
         await asyncio.sleep(0.005)
-    raise AssertionError("It did not come to that.")
+    raise AssertionError("The condition is still false.")
 
 
 class Gates:
@@ -89,26 +89,26 @@ class Gates:
         self.methods = methods
         self.calls = 0
         self._at = 0
-        self._happens: Callable[[], object] | None = None
+        self._action: Callable[[], object] | None = None
         self._counts = counts
         self._lock = threading.Lock()
 
-    def arm(self, at: int, happens: Callable[[], object]) -> None:
+    def arm(self, at: int, action: Callable[[], object]) -> None:
         """Count from now on, and call the function before the call of this number, from 1."""
-        self.calls, self._at, self._happens = 0, at, happens
+        self.calls, self._at, self._action = 0, at, action
 
     def pass_one(self) -> None:
-        if self._happens is None or not self._counts():
+        if self._action is None or not self._counts():
             return
         with self._lock:
             self.calls += 1
             is_here = self.calls == self._at
         if is_here:
-            self._happens()
+            self._action()
 
 
 class Gated:
-    """A saver or a ledger whose calls pass gates."""
+    """A saver or a ledger whose calls are counted by gates."""
 
     def __init__(self, storage: Any, gates: Gates) -> None:
         self._storage, self._gates = storage, gates

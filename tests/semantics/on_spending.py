@@ -24,7 +24,7 @@ REQUEST = ModelRequest([Message("Go.", role="user")])
 class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
     amount: int
-    """What an event brings."""
+    """The payload of an event."""
 
 
 class FAILED(TypedDict, total=False):
@@ -35,11 +35,11 @@ class FAILED(TypedDict, total=False):
     log: list[str]
 
 
-"""What a run is told of the one that has failed before it."""
+"""The input of a run that handles the failure of another one."""
 
 
 def thinking(*, tokens: int = 10, cost: float = 0.25) -> ScriptedModel:
-    """A model whose calls use up so much."""
+    """Return a model whose calls have a fixed usage."""
     answer = ModelResponse(Message("Yes.", role="assistant"), Usage(tokens - 4, 4, cost), "thinker")
     return ScriptedModel([answer], repeat_last=True)
 
@@ -64,7 +64,7 @@ def plain(name: str) -> Any:
 
 
 def line(name: str, state: Any = State, **nodes: Any) -> StateGraph:
-    """Nodes one after another."""
+    """Return a graph of nodes in a row."""
     graph, before = StateGraph(state, name=name), START
     for node, function in nodes.items():
         graph.add_node(node, function)
@@ -74,12 +74,12 @@ def line(name: str, state: Any = State, **nodes: Any) -> StateGraph:
 
 
 def of_calls(model: ScriptedModel, calls: int, name: str = "think") -> StateGraph:
-    """A graph that calls a model once in each of its nodes."""
+    """Return a graph that calls a model once in each of its nodes."""
     return line(name, **{f"n{number}": thinker(model, f"n{number}") for number in range(calls)})
 
 
 def call(service: TestService, work: Any) -> Any:
-    """What work on the loop of a service gives."""
+    """Run a coroutine on the event loop of a service, and return its result."""
     return service._call(work)
 
 

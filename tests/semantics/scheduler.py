@@ -1,4 +1,4 @@
-"""A scheduler that decides which of several callers continues, at every call that they make to storage or the clock.
+"""A scheduler that decides which of several callers continues, at each of their calls to the storage or the clock.
 
 Each caller runs in a thread of its own and stops at a gate before and after each call of its saver, and wherever it
 would wait for time. The scheduler opens one gate at a time, so that an order is a list of choices: the same seed
@@ -17,11 +17,11 @@ from statewright.clock import Alarm, SystemClock
 from statewright.runtime.lifecycle.thread_lease import LONGEST_POLL
 
 GUARD = 600.0
-"""Seconds after which a caller counts as hanging; never reached otherwise."""
+"""Seconds after which a caller is considered to hang."""
 
 
 class Caller(threading.Thread):
-    """One caller: what it does, and what came of it."""
+    """A caller: its action, and its result or error."""
 
     def __init__(self, scheduler: Scheduler, name: str, act: Callable[[], Any]) -> None:
         super().__init__(name=name, daemon=True)
@@ -41,7 +41,7 @@ class Caller(threading.Thread):
 
 
 class Scheduler:
-    """Lets one caller go on at a time, chosen by a seeded generator."""
+    """Lets one caller continue at a time, chosen by a seeded generator."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -55,7 +55,7 @@ class Scheduler:
         return caller
 
     def stop_here(self) -> None:
-        """Called in a caller: wait until it is chosen. Threads that are not callers pass."""
+        """Wait until the calling thread is chosen. Return at once on threads that are not callers."""
         caller = threading.current_thread()
         if not isinstance(caller, Caller):
             return
@@ -72,19 +72,21 @@ class Scheduler:
 
     def run(self) -> None:
         """Run all callers to their ends."""
-        everyone = list(self._callers)
-        for caller in everyone:
+        callers = list(self._callers)
+        for caller in callers:
             caller.start()
         while True:
             with self._changed:
-                stands = self._changed.wait_for(lambda: len(self._parked) == len(self._callers), GUARD)
-                assert stands, f"hanging outside a gate: {[c.name for c in self._callers if c not in self._parked]}"
+                all_stopped = self._changed.wait_for(lambda: len(self._parked) == len(self._callers), GUARD)
+                assert all_stopped, (
+                    f"hanging outside a gate: {[c.name for c in self._callers if c not in self._parked]}"
+                )
                 if not self._callers:
                     break
                 chosen = self._random.choice(sorted(self._parked, key=lambda caller: caller.name))
                 del self._parked[chosen]
             chosen.open.set()
-        for caller in everyone:
+        for caller in callers:
             caller.join(GUARD)
             assert not caller.is_alive()
 
@@ -114,7 +116,7 @@ class GatedSaver:
 
 
 class GatedClock(SystemClock):
-    """A clock at which nobody waits for time: who would, stops at a gate and looks again."""
+    """A clock without waits: a caller that would wait stops at a gate and checks its condition again."""
 
     def __init__(self, scheduler: Scheduler, now: Callable[[], datetime] | None = None) -> None:
         super().__init__()
@@ -128,7 +130,7 @@ class GatedClock(SystemClock):
         self._scheduler.stop_here()
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Any:
-        """Call at once, after a stop at a gate; but a lease is renewed in its own time."""
+        """Stop at a gate and call at once, except for the renewal of a lease, which is called when it is due."""
         if seconds > LONGEST_POLL:
             return super().call_later(seconds, callback)
         self._scheduler.stop_here()

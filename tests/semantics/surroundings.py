@@ -1,8 +1,8 @@
-"""Run the written rules again: with every thread in a SQLite file, and with every graph inside other graphs.
+"""Repetition of the rules in other surroundings: with all threads in SQLite files, and with all graphs inside others.
 
-A fixture of these tests, `surroundings`, has a parameter for each: what holds for a graph holds wherever its threads
-are kept, and wherever it runs. By default each rule is tried once with each driver on SQLite, and only the plainest
-rules inside other graphs; with STATEWRIGHT_FULL=1 every combination, and all modules that are named here.
+The fixture `surroundings` has a parameter for each, because a graph must behave the same with any storage and at any
+level of nesting. By default each rule is tested once with each driver on SQLite, and only the basic rules inside other
+graphs; STATEWRIGHT_FULL=1 tests all combinations, in all modules that are listed here.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from tests.work import FULL
 
 import statewright
 from statewright import CompiledGraph
-from statewright.checkpoint import InMemorySaver as SaverInMemory  # so that `_replace` leaves it alone
+from statewright.checkpoint import (
+    InMemorySaver as SaverInMemory,
+)  # `_replace` skips this name
 from statewright.storage.sqlite import SqliteSaver
 
 ON_SQLITE = "on-sqlite"
 NESTED = {f"in-a-{form}": form for form in FORMS}
 DEPTH = 2
 THREAD_METHODS = ("get_state", "resume_due", "aresume_due", "send_event", "asend_event")
-"""What a test asks of the graph itself, though its thread is that of the wrapper."""
+"""Methods that a test calls on the graph itself, and that are redirected to the wrapper, which has the thread."""
 SQLITE_MODULES = {
     *("test_threads", "test_interrupts", "test_waits", "test_journal", "test_subgraphs", "test_functional"),
     *("test_busy", "test_attempts", "test_known_defects", "test_forked_calls"),
@@ -39,13 +41,13 @@ NESTED_MODULES = {"test_rules"}
 if FULL:
     NESTED_MODULES |= {"test_state", "test_control_flow", "test_superstep", "test_interrupts", "test_asking_and_errors"}
 IN_MEMORY_ONLY = (
-    "removes_the_namespaces_of_its_calls",  # they look into the dict of the saver
+    "removes_the_namespaces_of_its_calls",  # these access the dict of the saver
     "go_with_the_task_that_made_them",
-    "refused_and_nothing_is_written",  # compares histories while a commit is still under way
-    "returns_command",  # what an entrypoint returns is saved, and a Command has no stored form
+    "refused_and_nothing_is_written",  # compares histories during a commit
+    "returns_command",  # the result of an entrypoint is saved, and a Command cannot be stored
 )
 ABOUT_ONE_GRAPH = (
-    # commits, events, ids, what is due: a parent has its own
+    # commits, events, ids, due tasks: a parent has its own
     "test_7_1_durability",
     "test_8_1_durable_events",
     "test_arrivals_are_part_of_the_checkpoint",
@@ -62,12 +64,12 @@ ABOUT_ONE_GRAPH = (
     # the tasks of a snapshot: a parent has one
     "test_siblings_finish_and_everything_open_is_reported_together",
     "test_plain_siblings_of_a_failing_task_without_grace_are_left",
-    # fresh input discards the task of the parent, and what had landed within it
+    # fresh input discards the task of the parent, with the results in it
     "test_arrivals_are_cleared_when_new_input_starts_over_after_a_failure",
     # notes of an exception name the nodes of every level
     "test_5_5_a_failure_keeps",
     "test_the_nodes_own_exception_is_raised_with_a_note",
-    # breakpoints, gotos of a caller and recursion limits concern the graph that is called
+    # breakpoints, gotos of a caller and recursion limits apply to the called graph
     "test_6_3_a_run_may_stop",
     "test_a_run_stops_before_or_after_a_node",
     "test_a_star_stops_at_every_node",
@@ -78,7 +80,7 @@ ABOUT_ONE_GRAPH = (
     "test_a_run_that_ends_at_its_limit",
     "test_work_up_to_the_limit_is_saved_and_the_thread_continues",
     "test_managed_values_are_computed",
-    # there is a parent; there is more to validate
+    # a parent exists, and is validated too
     "test_parent_is_refused_without_a_parent",
     "test_an_unchanged_field_is_not_validated_again",
     "test_with_all_results_are_instances",
@@ -86,7 +88,7 @@ ABOUT_ONE_GRAPH = (
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Let a test run in every surrounding that it is for."""
+    """Parametrize a test with the surroundings that suit it."""
     module, name = metafunc.module.__name__.rpartition(".")[2], metafunc.function.__name__
     others = []
     if module in SQLITE_MODULES and not any(part in name for part in IN_MEMORY_ONLY):
@@ -102,14 +104,14 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
 
 
 def unsuited(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The cases of a test that are for a saver in memory only, where the others are for any."""
+    """Return the cases that need a saver in memory, of tests whose other cases run with any saver."""
     return [item for item in items if ON_SQLITE in item.name and any(part in item.name for part in IN_MEMORY_ONLY)]
 
 
 def repeats(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The tests on SQLite that repeat another with the same driver, in another combination of what else it is given.
+    """Return the tests on SQLite that repeat another one with the same driver and other parameters.
 
-    Each case of the written cases is a rule of its own.
+    The cases of `test_case` are rules of their own, and are not returned.
     """
     seen: set[tuple[str, object]] = set()
     repeated: list[pytest.Item] = []
@@ -126,11 +128,11 @@ def repeats(items: list[pytest.Item]) -> list[pytest.Item]:
 
 @pytest.fixture(autouse=True)
 def surroundings(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Put the test into the surroundings that it is to run in."""
+    """Run the test in its surroundings, and yield their name."""
     chosen: str = getattr(request, "param", "plain")
     if chosen == ON_SQLITE:
-        with _on_sqlite(request.getfixturevalue("tmp_path")) as place:
-            yield place
+        with _on_sqlite(request.getfixturevalue("tmp_path")) as name:
+            yield name
     elif chosen in NESTED:
         _nest(request.getfixturevalue("driver"), NESTED[chosen], request.getfixturevalue("monkeypatch"))
         yield chosen
@@ -140,50 +142,50 @@ def surroundings(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @contextmanager
 def _on_sqlite(folder: Path) -> Iterator[str]:
-    """Let every InMemorySaver that is made be a SqliteSaver on a file of its own; all are closed at the end."""
+    """Replace InMemorySaver by a SqliteSaver, each with a file of its own; close all savers at the end."""
     numbers = itertools.count()
-    made: list[SqliteSaver] = []
+    savers: list[SqliteSaver] = []
 
     class SaverOfATest(SqliteSaver):
         def __init__(self, *_: Any) -> None:
             super().__init__(folder / f"{next(numbers)}.db")
-            made.append(self)
+            savers.append(self)
 
     _replace(SaverInMemory, SaverOfATest)
     try:
         yield ON_SQLITE
     finally:
         _replace(SaverOfATest, SaverInMemory)
-        while made:
-            made.pop().close()
+        while savers:
+            savers.pop().close()
         assert statewright.InMemorySaver is SaverInMemory
 
 
-def _replace(one: type, other: type) -> None:
-    """Let the name of InMemorySaver mean another class, for all tests and for what they import now."""
+def _replace(current: type, replacement: type) -> None:
+    """Replace the class of the name InMemorySaver in the library and in all tests."""
     for name, module in list(sys.modules.items()):
-        known = getattr(module, "__dict__", {})
-        is_meant = name in ("statewright", "statewright.checkpoint") or name.startswith("tests.")
-        if is_meant and known.get("InMemorySaver") is one:
-            known["InMemorySaver"] = other
+        namespace = getattr(module, "__dict__", {})
+        is_relevant = name in ("statewright", "statewright.checkpoint") or name.startswith("tests.")
+        if is_relevant and namespace.get("InMemorySaver") is current:
+            namespace["InMemorySaver"] = replacement
 
 
 def _nest(driver: Any, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a driver run what it is given inside other graphs.
+    """Make a driver run graphs inside other graphs.
 
-    The wrapper of a graph is made once in a test, so that a thread goes on with the one that it began with.
+    The wrapper of a graph is created once in a test, so that a thread continues in the wrapper in which it started.
     """
     wrappers: dict[int, tuple[Any, Any]] = {}
 
     def nested(app: Any) -> Any:
         if type(app) is not CompiledGraph:  # an entrypoint has no state that a parent could share
             return app
-        known = wrappers.get(id(app))
-        if known is None:
-            known = wrappers[id(app)] = (app, nest(app, form, DEPTH, awaits=driver.name == "async"))
+        entry = wrappers.get(id(app))
+        if entry is None:
+            entry = wrappers[id(app)] = (app, nest(app, form, DEPTH, awaits=driver.name == "async"))
             for method in THREAD_METHODS:
-                setattr(app, method, getattr(known[1], method))
-        return known[1]
+                setattr(app, method, getattr(entry[1], method))
+        return entry[1]
 
     invoke, batch = driver.invoke, driver.batch
     monkeypatch.setattr(driver, "invoke", lambda app, *args, **options: invoke(nested(app), *args, **options))

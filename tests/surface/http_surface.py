@@ -1,7 +1,7 @@
-"""The HTTP API in short: operations with their parameters and bodies, and the fields of their schemas.
+"""Summary of the HTTP API: operations with their parameters and bodies, and the fields of their schemas.
 
-Descriptions are left out, so that the text changes only when a client could notice. After an intended change, write it
-anew: `python -m tests.surface.http_surface > tests/surface/http_surface.txt`.
+Descriptions are omitted, so that the text changes only if clients are affected. After an intended change, update it:
+`python -m tests.surface.http_surface > tests/surface/http_surface.txt`.
 """
 
 from __future__ import annotations

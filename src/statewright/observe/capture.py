@@ -24,7 +24,7 @@ from statewright.runtime.invocation.run import CallingTask
 from statewright.runtime.tasks.scope import current_scope
 from statewright.text import cut, plain
 
-_is_relaying: ContextVar[bool] = ContextVar("statewright_log_passes_on", default=False)
+_is_relaying: ContextVar[bool] = ContextVar("statewright_is_relaying", default=False)
 """True while a captured record is passed on to a stream, where it must not be captured again."""
 
 
@@ -46,7 +46,7 @@ class LogCapture:
         self._captured = CaptureBuffer(limits or CaptureLimits(), redactor or Redactor())
         self._clock = clock or SystemClock()
         self._level = level
-        self._handler = _Handler(self)
+        self._handler = _Handler(self._capture_record)
         self._level_before: int | None = None
         self._streams: dict[str, Tee] = {}
 
@@ -104,7 +104,7 @@ class LogCapture:
 
         return capture
 
-    def logged(self, record: logging.LogRecord) -> None:
+    def _capture_record(self, record: logging.LogRecord) -> None:
         """Capture a record if a task is running."""
         attempt_key = current_task()
         if attempt_key is not None:
@@ -118,12 +118,12 @@ class LogCapture:
 class _Handler(logging.Handler):
     """Passes records to the capture, and stands in for `logging.lastResort`, which any handler would disable."""
 
-    def __init__(self, capture: LogCapture) -> None:
+    def __init__(self, capture: Callable[[logging.LogRecord], object]) -> None:
         super().__init__()
         self._capture = capture
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._capture.logged(record)
+        self._capture(record)
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and self._is_alone(record.name):
             token = _is_relaying.set(True)

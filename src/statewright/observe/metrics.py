@@ -74,12 +74,17 @@ class Metrics(Instrument):
             self._begin(("run", *run_of(event)))
 
     def on_run_finished(self, event: Event) -> None:
+        self._end_run(event, event.data.status)
+
+    def on_run_broken_off(self, event: Event) -> None:
+        self._end_run(event, "failed" if isinstance(event.data, Exception) else "cancelled")
+
+    def _end_run(self, event: Event, status: str) -> None:
         self._end_superstep(event)
         self._count_refusal(event)
         seconds = None if event.namespace else self._seconds(("run", *run_of(event)))
         if seconds is not None:
-            graph = self._graph(event)
-            self._meters.run_seconds.labels(*graph, event.data.status).observe(seconds)
+            self._meters.run_seconds.labels(*self._graph(event), status).observe(seconds)
 
     def on_superstep(self, event: Event) -> None:
         self._end_superstep(event)
@@ -92,14 +97,6 @@ class Metrics(Instrument):
         seconds = self._seconds(("task", *task_of(event)))
         if seconds is not None:
             self._meters.step_seconds.labels(*self._node(event)).observe(seconds)
-
-    def on_run_broken_off(self, event: Event) -> None:
-        self._end_superstep(event)
-        self._count_refusal(event)
-        seconds = None if event.namespace else self._seconds(("run", *run_of(event)))
-        if seconds is not None:
-            status = "failed" if isinstance(event.data, Exception) else "cancelled"
-            self._meters.run_seconds.labels(*self._graph(event), status).observe(seconds)
 
     def on_task_finished(self, event: Event) -> None:
         self._count_refusal(event)

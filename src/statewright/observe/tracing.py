@@ -50,7 +50,6 @@ class Tracing(Instrument):
         clock: Clock | None = None,
     ) -> None:
         self._spans = Spans(tracer_provider, redactor or Redactor())
-        self._redactor = redactor or Redactor()
         self._clock = clock or SystemClock()
         self._runs: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
         self._supersteps: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
@@ -68,27 +67,25 @@ class Tracing(Instrument):
         self._runs.put(run_of(event), self._spans.open(name, _attributes(event), self._now, parent=parent))
 
     def on_run_finished(self, event: Event) -> None:
-        key, outcome, now = run_of(event), event.data, self._now
-        self._leave_latest(key)
+        outcome = event.data
         error = outcome.error if outcome.status == "failed" else None
-        superstep, run = self._supersteps.pop(key), self._runs.pop(key)
-        if superstep is not None:
-            self._spans.close(superstep, now)
-        if run is not None:
-            run.span.set_attribute("statewright.status", outcome.status)
-            # The error of a node is described in full by the span of its attempt.
-            self._spans.close(run, now, error=error, described=outcome.node is None)
+        # The error of a node is described in full by the span of its attempt.
+        self._end_run(event, outcome.status, error, described=outcome.node is None)
 
     def on_run_broken_off(self, event: Event) -> None:
-        key, now = run_of(event), self._now
-        self._leave_latest(key)
         error = event.data if isinstance(event.data, Exception) else None
-        superstep, run = self._supersteps.pop(key), self._runs.pop(key)
+        self._end_run(event, "cancelled" if error is None else "failed", error)
+
+    def _end_run(self, event: Event, status: str, error: BaseException | None, *, described: bool = True) -> None:
+        key, now = run_of(event), self._now
+        latest, superstep, run = self._latest.pop(key), self._supersteps.pop(key), self._runs.pop(key)
+        if latest is not None:
+            self._spans.leave(latest)  # the latest attempt may have ended without an event
         if superstep is not None:
             self._spans.close(superstep, now)
         if run is not None:
-            run.span.set_attribute("statewright.status", "cancelled" if error is None else "failed")
-            self._spans.close(run, now, error=error)
+            run.span.set_attribute("statewright.status", status)
+            self._spans.close(run, now, error=error, described=described)
 
     def on_superstep(self, event: Event) -> None:
         key, now = run_of(event), self._now
@@ -138,18 +135,10 @@ class Tracing(Instrument):
         self._attempts.put(task_of(event), opened)
         self._latest.put(key, opened)
 
-    def _leave_latest(self, run: Key) -> None:
-        """Leave the span of the latest attempt, which may have ended without an event."""
-        latest = self._latest.pop(run)
-        if latest is not None:
-            self._spans.leave(latest)
-
     # -- calls
 
     def on_step_started(self, event: Event) -> None:
-        parent = None if self._spans.has_current else self._spans.within(self._attempts.get(task_of(event)))
-        attributes = {**_attributes(event), "statewright.node": event.node}
-        opened = self._spans.open(f"step {event.data[0]}", attributes, self._now, parent=parent)
+        opened = self._open_call(event, f"step {event.data[0]}", {}, self._now)
         self._spans.enter(opened)
         self._steps.put((*task_of(event), *event.data), opened)
 
@@ -162,22 +151,28 @@ class Tracing(Instrument):
 
     def on_model_called(self, event: Event) -> None:
         attributes = model_attributes(event.data)
-        self._call(event, f"chat {attributes['gen_ai.request.model']}", attributes, calls=True)
+        self._call(event, f"chat {attributes['gen_ai.request.model']}", attributes, is_client=True)
 
     def on_tool_called(self, event: Event) -> None:
         attributes = tool_attributes(event.data)
         self._call(event, f"execute_tool {attributes.get('gen_ai.tool.name', '')}", attributes)
 
-    def _call(self, event: Event, name: str, attributes: Mapping[str, Any], *, calls: bool = False) -> None:
+    def _call(self, event: Event, name: str, attributes: Mapping[str, Any], *, is_client: bool = False) -> None:
         """Record a span for a call that is reported after it has ended."""
         now = self._now
         began = now - int(float(event.data.get("seconds") or 0) * 1e9)
-        parent = None if self._spans.has_current else self._spans.within(self._attempts.get(task_of(event)))
-        all_attributes = {**_attributes(event), "statewright.node": event.node, **attributes}
-        opened = self._spans.open(name, all_attributes, began, parent=parent, calls=calls)
+        opened = self._open_call(event, name, attributes, began, is_client=is_client)
         if "error" in event.data:
             self._spans.fail(opened.span, "tool_error", str(event.data["error"]))
         self._spans.close(opened, now)
+
+    def _open_call(
+        self, event: Event, name: str, attributes: Mapping[str, Any], began: int, *, is_client: bool = False
+    ) -> OpenSpan:
+        """Start a span within the current one, or within that of the attempt if none is current."""
+        parent = None if self._spans.has_current else self._spans.within(self._attempts.get(task_of(event)))
+        all_attributes = {**_attributes(event), "statewright.node": event.node, **attributes}
+        return self._spans.open(name, all_attributes, began, parent=parent, is_client=is_client)
 
     @property
     def _now(self) -> int:
@@ -267,10 +262,10 @@ class Spans:
         began: int,
         *,
         parent: Context | None = None,
-        calls: bool = False,
+        is_client: bool = False,
     ) -> OpenSpan:
-        """Start a span within the parent, by default within the current span."""
-        kind: SpanKind = self._trace.SpanKind.CLIENT if calls else self._trace.SpanKind.INTERNAL
+        """Start a span within the parent, by default within the current span. `is_client` marks a call of a service."""
+        kind: SpanKind = self._trace.SpanKind.CLIENT if is_client else self._trace.SpanKind.INTERNAL
         span = self._tracer.start_span(name, parent, kind, attributes, start_time=began)
         return OpenSpan(span, began, self._context.get_current())
 

@@ -11,14 +11,14 @@ from statewright.models import RecordedModel, ScriptedModel
 from statewright.testing.clock import FakeClock
 from statewright.testing.conformance.cache import CacheConformance
 from statewright.testing.conformance.chat_model import ChatModelConformance
-from statewright.testing.conformance.checkpointer.checkpointer import CheckpointerConformance
+from statewright.testing.conformance.checkpointer import CheckpointerConformance
 from statewright.testing.conformance.checkpointer.workspace import WorkspaceCheckpointerConformance
-from statewright.testing.conformance.ledger.ledger import LedgerConformance
+from statewright.testing.conformance.ledger import LedgerConformance
 from statewright.testing.conformance.store import StoreConformance
 from statewright.testing.recording import RecordingInstrument
 from statewright.testing.replay.file import read_recording
 from statewright.testing.replay.mismatch import ReplayMismatch
-from statewright.testing.replay.record import record
+from statewright.testing.replay.recorder import record
 from statewright.testing.replay.records import Recording
 from statewright.testing.replay.replay import Replayed, replay
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import TypeVar
 
 from statewright.clock import Alarm, Duration, as_seconds
@@ -85,9 +86,8 @@ class FakeClock:
         if seconds < 0:
             raise ValueError(f"Time cannot go back: {by!r}.")
         target = self._elapsed + seconds
-        while (alarm := self._pop(target)) is not None:
-            self._elapsed = max(self._elapsed, alarm.due)
-            alarm.ring()
+        while self._jump(until=target):
+            pass
         self._elapsed = target
 
     async def run(self, awaitable: Awaitable[T]) -> T:
@@ -100,22 +100,17 @@ class FakeClock:
                 await asyncio.wait([task], timeout=0.001)  # the task waits for something else, such as a thread
         return await task
 
-    def _jump(self) -> bool:
-        """Advance to the next requested call and make it. Return False if there is none."""
-        alarm = self._pop(None)
-        if alarm is None:
-            return False
-        self._elapsed = max(self._elapsed, alarm.due)
-        alarm.ring()
-        return True
-
-    def _pop(self, until: float | None) -> Alarm | None:
+    def _jump(self, until: float = inf) -> bool:
+        """Advance to the next requested call and make it. Return False if there is none before `until`."""
         with self._lock:
             while self._alarms and self._is_over(self._alarms[0]):
                 heapq.heappop(self._alarms)
-            if not self._alarms or (until is not None and self._alarms[0].due > until):
-                return None
-            return heapq.heappop(self._alarms)
+            if not self._alarms or self._alarms[0].due > until:
+                return False
+            alarm = heapq.heappop(self._alarms)
+        self._elapsed = max(self._elapsed, alarm.due)
+        alarm.ring()  # without the lock, because the callback may wait for another thread
+        return True
 
     def _is_over(self, alarm: Alarm) -> bool:
         """Return whether an alarm is no longer needed: cancelled, or its thread is awake and has yet to cancel it."""

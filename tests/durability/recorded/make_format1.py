@@ -1,9 +1,9 @@
-"""Makes `format1.db`, the recorded file of format 1, with the public API. The file stays as it was made:
+"""Creates `format1.db`, the recorded file of format 1, with the public API. The file is never changed:
 
     python tests/durability/recorded/make_format1.py
 
-What is drawn are numbers and the clock stands still, so ids and times are the same each time. The graphs here are those
-with which `tests/durability/test_recorded.py` goes on from this file.
+Ids are consecutive numbers and the clock stands still, so they are the same each time. The graphs here are those with
+which `tests/durability/test_recorded.py` resumes from this file.
 """
 
 import itertools
@@ -34,11 +34,11 @@ from statewright.testing import FakeClock
 FILE = Path(__file__).with_name("format1.db")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 LONG = 170
-"""Supersteps of the long thread: more than a line has records, so that segments are made."""
+"""Supersteps of the long thread, so many that old ones are compacted into segments."""
 
 
 class Mood(Enum):
-    """A type of a user."""
+    """A user-defined type."""
 
     GLAD = 1
     CROSS = 2
@@ -69,7 +69,7 @@ class Outer(TypedDict, total=False):
 
 
 class Ran:
-    """What nodes did since the graphs were made: what is recorded as done must not be done again."""
+    """The effects of nodes since the graphs were built: recorded effects must not be repeated."""
 
     def __init__(self) -> None:
         self.nodes: list[str] = []
@@ -81,7 +81,7 @@ class Ran:
 
 
 def turn(state: Any) -> dict[str, Any]:
-    """A list grows, messages come, and some of them are replaced later."""
+    """Append to a list, and add messages, of which some are replaced later."""
     n = state["count"]
     messages = [Message(f"text {n}", role="assistant", id=f"m{n}")] if n % 5 == 0 else []
     if n % 20 == 15:
@@ -91,14 +91,14 @@ def turn(state: Any) -> dict[str, Any]:
 
 
 def chat(saver: Any, clock: FakeClock) -> Any:
-    """A loop that ends at a goal."""
+    """Return a loop that ends at a goal."""
     graph = StateGraph(Chat).add_node("turn", turn).add_edge(START, "turn")
     route = graph.add_conditional_edges("turn", lambda s: "turn" if s["count"] < s["goal"] else END, ["turn", END])
     return route.compile(saver, clock=clock)
 
 
 def order(saver: Any, clock: FakeClock, ran: Ran) -> Any:
-    """Tasks beside each other: one asks twice, one is done, one asks after it has charged somebody."""
+    """Return a graph of concurrent tasks: one asks twice, one ends, one asks after it has charged a customer."""
 
     def review(state: Any) -> dict[str, Any]:
         ran.nodes.append("review")
@@ -123,7 +123,7 @@ def order(saver: Any, clock: FakeClock, ran: Ran) -> Any:
 
 
 def waiting(saver: Any, clock: FakeClock) -> Any:
-    """A node that sleeps for an hour."""
+    """Return a graph of a node that sleeps for an hour."""
 
     def wait(state: Any) -> dict[str, Any]:
         sleep(timedelta(hours=1))
@@ -133,7 +133,7 @@ def waiting(saver: Any, clock: FakeClock) -> Any:
 
 
 def remembering(saver: Any, clock: FakeClock) -> Any:
-    """A graph that calls another one, which remembers how often it was called."""
+    """Return a graph that calls another one, which counts its calls."""
     inner = StateGraph(Kept).add_node("visit", lambda s: {"visits": 1})
     inner.add_node("show", lambda s: {"seen": s["visits"]}).add_edge(START, "visit").add_edge("visit", "show")
     graph = StateGraph(Outer).add_node("inner", inner.compile(), memory="thread")
@@ -142,7 +142,7 @@ def remembering(saver: Any, clock: FakeClock) -> Any:
 
 
 def joining(saver: Any, clock: FakeClock) -> Any:
-    """Paths of two lengths that meet twice: in a join of both, and in a node that waits for all that can reach it."""
+    """Return a graph of two paths that meet twice: in a join, and in a node that waits for all that can reach it."""
     graph = StateGraph(Order)
     for name in ("short", "long", "longer", "join"):
         graph.add_node(name, lambda s, name=name: {"log": [name]})
@@ -154,7 +154,7 @@ def joining(saver: Any, clock: FakeClock) -> Any:
 
 @contextmanager
 def drawn() -> Iterator[None]:
-    """While the block lasts, ids are numbers."""
+    """Replace random ids by consecutive numbers during the block."""
     from statewright.runtime import run_factory
     from statewright.runtime.drivers import saver_calls
     from statewright.runtime.drivers import sync as drive_sync
@@ -173,19 +173,19 @@ def drawn() -> Iterator[None]:
 
 
 def knowing_moods(saver: SqliteSaver) -> SqliteSaver:
-    """The saver, with the user's type under the name that it has in recorded files."""
+    """Register the user-defined type by the name that it has in recorded files."""
     saver.serde.register(Mood, name="recorded.Mood")
     return saver
 
 
 def fill(saver: SqliteSaver) -> None:
-    """Run what is recorded."""
+    """Run everything that is recorded."""
     clock, ran = FakeClock(BEGIN), Ran()
     talk = chat(saver, clock)
     talk.invoke({"count": 0, "goal": LONG, "words": ["in"], "mood": Mood.GLAD}, thread_id="long", durability="sync")
     clock.advance(60)
     history = talk.get_state_history(thread_id="long")
-    early = next(one for one in history if one.metadata["step"] == 30)
+    early = next(state for state in history if state.metadata["step"] == 30)
     talk.fork(early.config, branch="other")
     talk.update_state(
         {"configurable": {"thread_id": "long", "branch": "other"}}, {"goal": 35, "words": ["edited"]}, as_node=START
@@ -195,7 +195,7 @@ def fill(saver: SqliteSaver) -> None:
     clock.advance(60)
     asks = order(saver, clock, ran)
     first = asks.invoke({"log": ["in"], "total": 0}, thread_id="ask", durability="sync")
-    question = next(one for one in first["__interrupt__"] if one.value == "Is it good?")
+    question = next(question for question in first["__interrupt__"] if question.value == "Is it good?")
     asks.invoke(Command(resume={question.id: "fine"}), thread_id="ask", durability="sync")
 
     waiting(saver, clock).invoke({"log": ["in"]}, thread_id="timer", durability="sync")

@@ -1,12 +1,12 @@
-"""Makes `format1_service.db.gz`: a file of format 1 in which a service has worked for two workspaces.
+"""Creates `format1_service.db.gz`: a file of format 1 in which a service has worked for two workspaces.
 
-The file was made with the code of commit a41890f, the last to write format 1, and stays as it was made. To make it
-again, check that commit out and run
+The file was created with the code of commit a41890f, the last one that writes format 1, and is never changed. To
+create it again, check out that commit and run
 
     python tests/durability/recorded/make_format1_service.py
 
-The ids of runs are drawn, so a file made again holds others. The graphs here are those with which
-`tests/durability/test_recorded_workspaces.py` goes on.
+The ids of runs are random, so a new file has other ids. The graphs here are those with which
+`tests/durability/test_recorded_workspaces.py` resumes.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 FILE = Path(__file__).with_name("format1_service.db.gz")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 PATIENCE = 600.0
-"""Seconds after which a run that does not come to rest is given up."""
+"""Seconds to wait until a run is idle."""
 
 
 class Chat(TypedDict, total=False):
@@ -36,7 +36,7 @@ class Chat(TypedDict, total=False):
 
 
 def talking() -> Any:
-    """A loop that ends at a goal."""
+    """Return a loop that ends at a goal."""
     graph = StateGraph(Chat, name="talks").add_node(
         "talk", lambda s: {"count": 1, "log": [f"turn {s.get('count', 0)}"]}
     )
@@ -45,7 +45,7 @@ def talking() -> Any:
 
 
 def asking() -> Any:
-    """A node that asks, with one before and one after it."""
+    """Return a graph of a node that asks, with a node before and a node after it."""
     graph = StateGraph(Chat, name="asks").add_node("plan", lambda s: {"log": ["plan"], "count": 1})
     graph.add_node("ask", lambda s: {"log": [str(interrupt("Send it?"))]})
     graph.add_node("send", lambda s: {"log": ["sent"], "count": 1})
@@ -53,39 +53,39 @@ def asking() -> Any:
 
 
 def catalog() -> Catalog:
-    found = Catalog()
-    found.serve("talks", talking())
-    found.serve("asks", asking())
-    return found
+    result = Catalog()
+    result.serve("talks", talking())
+    result.serve("asks", asking())
+    return result
 
 
-def keep_library_threads(saver: Any) -> None:
-    """Threads of no run: one with a branch, and one that waits."""
+def create_library_threads(saver: Any) -> None:
+    """Create threads without durable runs: one with a branch, and one that waits."""
     talk, ask = talking().compile(saver), asking().compile(saver)
     talk.invoke({"goal": 4, "log": ["library"]}, thread_id="library")
-    early = next(one for one in talk.get_state_history(thread_id="library") if one.metadata["step"] == 2)
+    early = next(state for state in talk.get_state_history(thread_id="library") if state.metadata["step"] == 2)
     talk.fork(early.config, branch="other")
     talk.invoke(None, thread_id="library", branch="other")
     ask.invoke({"log": ["library"]}, thread_id="library-asks")
 
 
-async def keep_runs(database: SqliteDatabase) -> None:
-    """Runs of two workspaces: some have ended, one waits on a thread that a run before it has used, one is due."""
+async def create_runs(database: SqliteDatabase) -> None:
+    """Create runs of two workspaces: some have ended, one waits on a thread of an earlier run, one is due."""
     ledger, saver = SqliteLedger(database), SqliteSaver(database)
     await ensure_default_workspace(ledger, BEGIN)
     acme = (await create_workspace(ledger, NewWorkspace(slug="acme"), BEGIN)).id
     async with Service(catalog(), ledger=ledger, saver=saver) as service:
 
-        async def rest(workspace: str, graph: str, **given: Any) -> Run:
-            wanted = StartRun(graph=graph, **given)
-            return (await service.start_and_wait(workspace, wanted, PATIENCE)).run
+        async def run(workspace: str, graph: str, **options: Any) -> Run:
+            request = StartRun(graph=graph, **options)
+            return (await service.start_and_wait(workspace, request, PATIENCE)).run
 
-        await rest("default", "talks", input={"goal": 2, "log": ["default"]})
-        await rest("default", "asks", input={"log": ["default"]}, thread_id="default-asks")
-        await rest(acme, "talks", input={"goal": 3, "log": ["acme"]}, thread_id="order-7")
-        await rest(acme, "asks", input={"log": ["again"]}, thread_id="order-7")
-        await rest(acme, "talks", input={"goal": 2, "log": ["acme"]})
-        await rest(acme, "talks", input={"goal": 2, "log": ["acme"]}, thread_id="shared")
+        await run("default", "talks", input={"goal": 2, "log": ["default"]})
+        await run("default", "asks", input={"log": ["default"]}, thread_id="default-asks")
+        await run(acme, "talks", input={"goal": 3, "log": ["acme"]}, thread_id="order-7")
+        await run(acme, "asks", input={"log": ["again"]}, thread_id="order-7")
+        await run(acme, "talks", input={"goal": 2, "log": ["acme"]})
+        await run(acme, "talks", input={"goal": 2, "log": ["acme"]}, thread_id="shared")
         early = (await service.threads.history(acme, "shared"))[1]
         await service.threads.fork(acme, "shared", early["checkpointId"], branch="other")
         await service.start(
@@ -94,9 +94,9 @@ async def keep_runs(database: SqliteDatabase) -> None:
 
 
 def late_run_of_another() -> Run:
-    """A run of the default workspace on the thread of another one.
+    """Return a run of the default workspace on the thread of another workspace.
 
-    Format 1 refused it where it looked first; two runs that began in one instant could come past that.
+    Format 1 refused such a run by a check before the write, which two runs could pass that were started at once.
     """
     late = datetime.now(UTC)
     return Run(
@@ -114,12 +114,12 @@ def late_run_of_another() -> Run:
 
 def main(path: Path = FILE) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "runs.db"
-        with SqliteDatabase(place) as database:
-            keep_library_threads(SqliteSaver(database))
-            asyncio.run(keep_runs(database))
+        database_path = Path(folder) / "runs.db"
+        with SqliteDatabase(database_path) as database:
+            create_library_threads(SqliteSaver(database))
+            asyncio.run(create_runs(database))
             SqliteLedger(database).write([Insert(late_run_of_another())])
-        path.write_bytes(gzip.compress(place.read_bytes(), mtime=0))
+        path.write_bytes(gzip.compress(database_path.read_bytes(), mtime=0))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Servers that listen, in both forms of the protocol over HTTP."""
+"""Servers that listen, with both HTTP transports of the protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = ["streamable-http", "sse"]
 
 @pytest.fixture(params=KINDS, scope="module")
 def listening(request: pytest.FixtureRequest) -> Iterator[Listening]:
-    """One for many tests."""
+    """Yield a server for all tests of a module."""
     server = Listening(request.param)
     yield server
     server.stop()
@@ -22,7 +22,7 @@ def listening(request: pytest.FixtureRequest) -> Iterator[Listening]:
 
 @pytest.fixture(params=KINDS)
 def mortal(request: pytest.FixtureRequest) -> Iterator[Listening]:
-    """One that a test may stop and start again."""
+    """Yield a server that a test may stop and restart."""
     server = Listening(request.param)
     yield server
     server.stop()
@@ -30,6 +30,6 @@ def mortal(request: pytest.FixtureRequest) -> Iterator[Listening]:
 
 @pytest.fixture(scope="module")
 def lasting() -> Iterator[McpTools]:
-    """A program that is started once for many tests."""
+    """Yield the tools of a program that is started once for all tests of a module."""
     with McpTools([everything()]) as tools:
         yield tools

@@ -27,7 +27,7 @@ NAMES = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Mark `full` all but one provider for each shape of agents, a different one for each shape."""
+    """Mark all providers but one as `full` for each test of a group of agents; each test keeps another provider."""
     providers = list(NAMES)
     for item in items:
         params = getattr(item, "callspec", None) and item.callspec.params
@@ -37,14 +37,14 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_certificates() -> Iterator[None]:
-    """Read the certificates of the authorities once, not for each client: no test here uses TLS."""
+    """Read the certificates of authorities once, not for each client, because no test here uses TLS."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         yield
 
 
 class Asking:
-    """Asks the model of one provider, in one of the two ways."""
+    """Calls the model of a provider, for complete or streamed responses."""
 
     def __init__(
         self, server: ProviderServer, provider: str, way: str, *, run: Callable[[Any], Any] = asyncio.run

@@ -1,4 +1,4 @@
-"""Workflows with a project beside them, which may start our MCP server by a name."""
+"""Workflows of a project that may start the MCP server of the tests by its name."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Compile = Callable[..., CompiledGraph]
 
 
 def asking(*calls: tuple[str, dict[str, Any]]) -> Message:
-    """A model's answer that asks for tools."""
-    tool_calls = tuple(ToolCall(str(number), name, given) for number, (name, given) in enumerate(calls))
+    """Return an answer of a model that calls tools."""
+    tool_calls = tuple(ToolCall(str(number), name, arguments) for number, (name, arguments) in enumerate(calls))
     return Message("", role="assistant", tool_calls=tool_calls)
 
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a program that is our MCP server, on the path of this process."""
+    """Return the name of a program on the path of this process that is the MCP server of the tests."""
     folder = tmp_path / "bin"
     folder.mkdir()
     script = folder / PROGRAM
@@ -41,25 +41,25 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Callable[[str], Project]:
-    """Writes a project file and reads it."""
+    """Return a function that writes a project file and loads it."""
 
-    def written(text: str) -> Project:
+    def write_and_load(text: str) -> Project:
         file = tmp_path / "statewright.toml"
         file.write_text(text, encoding="utf-8")
         return load_project(file)
 
-    return written
+    return write_and_load
 
 
 @pytest.fixture
 def flow(project: Callable[[str], Project]) -> Compile:
-    """Compiles a workflow with a project."""
+    """Return a function that compiles a workflow with a project."""
 
-    def compiled(text: str, toml: str = "", **options: Any) -> CompiledGraph:
+    def compile_workflow(text: str, toml: str = "", **options: Any) -> CompiledGraph:
         text = f"enable_summarization_node: false\n{text}"
         return load_workflow(text).compile(project=project(toml), **options)
 
-    return compiled
+    return compile_workflow
 
 
 @pytest.fixture(params=["streamable-http", "sse"])

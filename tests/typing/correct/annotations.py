@@ -1,4 +1,4 @@
-"""Graphs in the annotations of others' functions: with all parameters, with some, with none."""
+"""Graphs in annotations of functions: with all type parameters, with some, with none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Async entrypoints and tasks: what is awaited has the type of the answer."""
+"""Async entrypoints and tasks: an awaited result has the declared type."""
 
 from __future__ import annotations
 

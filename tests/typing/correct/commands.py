@@ -1,4 +1,4 @@
-"""Commands: an update and a jump in one answer, alone, beside updates, and in lists."""
+"""Commands, an update and a jump in one result: alone, as alternatives to updates, and in lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that decide what comes next: by Literal, by a mapping, by a lambda, async, with several targets."""
+"""Conditional edges: by Literal, by a mapping, by a lambda, async, with several targets."""
 
 from __future__ import annotations
 

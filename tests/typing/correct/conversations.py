@@ -1,4 +1,4 @@
-"""States with messages: the ready-made one, one with more fields, bare messages as answers."""
+"""States with messages: the predefined one, one with more fields, messages as results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dataclass as the state: nodes get an instance, `version="v2"` returns one."""
+"""A dataclass as the state: nodes receive an instance, `version="v2"` returns one."""
 
 from __future__ import annotations
 

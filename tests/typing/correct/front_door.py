@@ -1,4 +1,4 @@
-"""Functions that are exported under the name of a module beside them: a checker must see the function."""
+"""Functions that are exported by the name of a module: a type checker must see the function."""
 
 from __future__ import annotations
 

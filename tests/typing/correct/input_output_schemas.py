@@ -1,4 +1,4 @@
-"""Schemas of their own for the input and the output, and a field that only two nodes share."""
+"""Separate schemas for input and output, and a field that only two nodes share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends with inputs of their own, and a map over a field."""
+"""Sends with their own inputs, and a map over a field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be a node: functions, methods, objects, partials, lambdas, Runnables."""
+"""The kinds of nodes: functions, methods, objects, partials, lambdas, Runnables."""
 
 from __future__ import annotations
 

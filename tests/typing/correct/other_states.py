@@ -1,4 +1,4 @@
-"""A dict of reducers as the state, a bare value, and a schema that is written by hand."""
+"""A dict of reducers as the state, a single value, and a schema object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to people: answers of a known type, resuming, looking at a thread that waits."""
+"""Human in the loop: typed answers, resuming, the state of a waiting thread."""
 
 from __future__ import annotations
 

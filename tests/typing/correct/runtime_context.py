@@ -1,4 +1,4 @@
-"""The caller's dependencies, and what else a node may ask for."""
+"""The context of the caller, and the other parameters that a node may have."""
 
 from __future__ import annotations
 

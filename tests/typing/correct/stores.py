@@ -34,7 +34,7 @@ def main() -> None:
     app = StateGraph(State).add_node(count).add_edge(START, "count").compile(store=store)
     assert app.invoke({})["visits"] == 1
     assert app.invoke({})["visits"] == 2
-    found = store.get(("visits",), "ada")
-    assert found is not None
-    assert found.value["count"] == 2
+    item = store.get(("visits",), "ada")
+    assert item is not None
+    assert item.value["count"] == 2
     assert StateGraph(State).add_node(also).add_edge(START, "also").compile(store=store).invoke({})["visits"] == 1

@@ -1,4 +1,4 @@
-"""A TypedDict as the state: plain and async nodes, an input that leaves fields out, results by name."""
+"""A TypedDict as the state: plain and async nodes, an input without some fields, results by name."""
 
 from __future__ import annotations
 

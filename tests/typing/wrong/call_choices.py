@@ -1,4 +1,4 @@
-"""Choices of a call that do not exist."""
+"""Options of a call with invalid values."""
 
 from __future__ import annotations
 

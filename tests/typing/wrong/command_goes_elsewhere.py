@@ -1,4 +1,4 @@
-"""A Command to a node that the hint does not name."""
+"""A Command to a node that is not in the annotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices of compile() that do not exist, and a saver that is none."""
+"""Options of compile() with invalid values, and a saver of the wrong type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Command to a function, where the name of a node is meant."""
+"""A Command to a function in place of the name of a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A choice of a node that does not exist."""
+"""Options of a node with invalid values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a call is a dict, whatever the class of the state; that of version v2 has no key."""
+"""The result of a call is a dict with any class of state; that of version v2 has no keys."""
 
 from __future__ import annotations
 

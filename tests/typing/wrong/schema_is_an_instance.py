@@ -1,4 +1,4 @@
-"""An instance of the state, where its class is meant."""
+"""An instance of the state in place of its class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a snapshot of a thread does not have."""
+"""Attributes that a snapshot of a thread does not have."""
 
 from __future__ import annotations
 

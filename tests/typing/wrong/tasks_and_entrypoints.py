@@ -1,4 +1,4 @@
-"""Tasks and entrypoints that are called with, and taken for, other types."""
+"""Arguments and results of tasks and entrypoints with wrong types."""
 
 from __future__ import annotations
 

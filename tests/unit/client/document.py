@@ -1,7 +1,7 @@
-"""A transport that answers as the OpenAPI document of the server describes.
+"""A transport that responds as the OpenAPI document of the server describes.
 
 The path, the parameters and the body of each request are checked. The response is generated from its schema: every
-field has a value, and there is an additional field that no client knows.
+field has a value, and there is an additional field that is unknown to clients.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def document() -> dict[str, Any]:
 
 
 class Documented(httpx.BaseTransport):
-    """Answers as the document describes, and records the parameters and fields of requests."""
+    """Responds as the document describes, and records the parameters and fields of requests."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document

@@ -134,7 +134,7 @@ def test_outside_of_tasks_nothing_is_kept(capsys: pytest.CaptureFixture[str]) ->
 def test_arguments_that_do_not_fit_are_kept_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     record = logging.LogRecord("tests", logging.INFO, "", 1, "%d of", ("x",), None)
-    bench.run(n=lambda state: bench.capture.logged(record))
+    bench.run(n=lambda state: bench.capture._capture_record(record))
     assert bench.said("n") == [("log", "info", "tests", "%d of")]
 
 

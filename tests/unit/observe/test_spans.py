@@ -40,7 +40,7 @@ def bench() -> Bench:
 
 def test_a_span_has_its_times_its_parent_and_its_attributes(bench: Bench) -> None:
     outer = bench.spans.open("outer", {"n": 1}, 100)
-    inner = bench.spans.open("inner", {}, 200, parent=bench.spans.within(outer), calls=True)
+    inner = bench.spans.open("inner", {}, 200, parent=bench.spans.within(outer), is_client=True)
     bench.spans.close(inner, 300)
     bench.spans.close(outer, 400)
     first, second = bench.ended

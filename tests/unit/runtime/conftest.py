@@ -1,4 +1,4 @@
-"""What the tests of the runtime share: programs, runs and scopes, all built here, and a hand that drives a core."""
+"""Fixtures of the tests of the runtime: programs, runs and scopes, and a driver of the core for tests."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from statewright.testing import FakeClock
 
 @pytest.fixture(autouse=True)
 def outside_a_run() -> Iterator[None]:
-    """Attempts enter their scope in the present context, which all tests share."""
+    """Leave the scope after each test, because attempts enter theirs in the context that all tests share."""
     token = enter_scope(None)
     yield
     leave_scope(token)
 
 
 Answer = Callable[[Task], Outcome | None]
-"""What a test says of a task: its outcome, or None if it was stopped."""
+"""Returns the outcome of a task; None if it was stopped."""
 
 
 class State(TypedDict, total=False):
@@ -54,16 +54,16 @@ class State(TypedDict, total=False):
 
 
 def nothing(state: Any) -> None:
-    """What the nodes do whose results the tests send by hand."""
+    """Do nothing. Tests send the results of these nodes to the core."""
 
 
 class Hand:
-    """Drives a core: performs what concerns storage and watchers, and answers supersteps with what a test says."""
+    """Drives a core: performs effects of storage, and answers supersteps with the outcomes of a test."""
 
     def __init__(self, run: Run, core: Generator[Effect, Any, Any], commits: Iterator[int]) -> None:
         self.run = run
         self.commits = commits
-        """Numbers the commits of a test."""
+        """The numbers of the commits of a test."""
         self.core = core
         self.effects: list[Effect] = []
         """Every effect of the core, except stamps."""
@@ -71,9 +71,9 @@ class Hand:
         """The tasks of each superstep."""
 
     def finish(self, answer: Answer | None = None, recorded: list[Any] | None = None) -> Any:
-        """Drive the core to its end; what it returns. Tasks answer with their names, and go along their edges.
+        """Drive the core to its end, and return its result. By default tasks log their names and follow their edges.
 
-        What the core is sent is added to `recorded`.
+        The values sent to the core are added to `recorded`.
         """
         answers = answer or self.along_edges
         sent: Any = None
@@ -94,7 +94,7 @@ class Hand:
                 recorded.append(sent)
 
     def along_edges(self, task: Task) -> TaskResult:
-        """The result of a node that logs its name and goes along its plain edges."""
+        """Return the result of a node that logs its name and follows its plain edges."""
         return TaskResult(task, {"log": [task.node]}, self.run.program.nodes[task.node].successors)
 
     @property
@@ -103,12 +103,12 @@ class Hand:
         return [[task.node for task in tasks] for tasks in self.steps]
 
     def of(self, kind: type) -> list[Any]:
-        """The effects of one kind, in order."""
+        """Return the effects of one kind, in order."""
         return [effect for effect in self.effects if type(effect) is kind]
 
 
 class Maker:
-    """Builds what the modules under test are given."""
+    """Builds arguments for the modules under test."""
 
     state = State
 
@@ -116,21 +116,21 @@ class Maker:
         self.commits = itertools.count(1)
 
     def graph(self, *names: str, schema: Any = State, **options: Any) -> StateGraph:
-        """A builder with nodes that do nothing; `options` of a node by its name."""
+        """Return a builder with nodes that do nothing; `options` are options of nodes by name."""
         graph = StateGraph(schema)
         for name in names:
             graph.add_node(name, nothing, **options.get(name, {}))
         return graph
 
     def program(self, graph: StateGraph, **options: Any) -> Program:
-        """A builder made ready to run."""
+        """Return the program of a builder."""
         return Program(graph.freeze(), **options)
 
     def task(self, node: str, arg: Any = NO_ARG, origin: str = "before", position: int = 0) -> Task:
         return Task(node, arg, origin, position)
 
     def tasks(self, *nodes: str, origin: str = "before") -> tuple[Task, ...]:
-        """Tasks of nodes that one commit made due."""
+        """Return tasks that one commit made due."""
         return tuple(Task(node, NO_ARG, origin, position) for position, node in enumerate(nodes))
 
     def result(
@@ -157,8 +157,8 @@ class Maker:
         return Checkpoint(identity, step, {} if values is None else values, tuple(frontier), tuple(held), **parts)
 
     def saved(self, checkpoint: Checkpoint, pending: Pending | None = None, **parts: Any) -> SavedCheckpoint:
-        """A checkpoint as a saver gives it."""
-        known: dict[str, Any] = {
+        """Return a checkpoint as a saver returns it."""
+        defaults: dict[str, Any] = {
             "line": BranchKey("thread"),
             "parent_id": None,
             "source": "loop",
@@ -166,7 +166,7 @@ class Maker:
             "created_at": FakeClock().now(),
             "metadata": {},
         }
-        return SavedCheckpoint(checkpoint=checkpoint, pending=pending or Pending(), **{**known, **parts})
+        return SavedCheckpoint(checkpoint=checkpoint, pending=pending or Pending(), **{**defaults, **parts})
 
     def run(
         self,
@@ -181,7 +181,7 @@ class Maker:
         clock: Any = None,
         **options: Any,
     ) -> Run:
-        """One invocation, on the thread `thread` if there is a saver. What is watched is added to `seen`."""
+        """Return a run, on the thread `thread` if it has a saver. Events of `watched` kinds are added to `seen`."""
         settings = Settings()
         settings.recursion_limit, settings.checkpoint_id, settings.branch = recursion_limit, checkpoint_id, branch
         settings.thread_id = "thread" if saver is not None else None
@@ -211,23 +211,23 @@ class Maker:
         return Scope(run, task, checkpoint)
 
     def loop(self, run: Run, checkpoint: Checkpoint, pending: Pending | None = None) -> Hand:
-        """A hand on the loop of a run."""
+        """Return a driver of the loop of a run."""
         run.stop = checkpoint.step + run.settings.recursion_limit
         return self.hand(run, supersteps(run, checkpoint, pending))
 
-    def call(self, run: Run, given: Any) -> Hand:
-        """A hand on a run from its input to rest."""
-        return self.hand(run, run_until_idle(run, given))
+    def call(self, run: Run, value: Any) -> Hand:
+        """Return a driver of a run from its input until it is idle."""
+        return self.hand(run, run_until_idle(run, value))
 
     def hand(self, run: Run, core: Generator[Effect, Any, Any]) -> Hand:
         return Hand(run, core, self.commits)
 
-    def rest_of(self, run: Run, given: Any, answer: Answer | None = None) -> RunOutcome:
-        """How a run comes to rest."""
-        return self.call(run, given).finish(answer)
+    def rest_of(self, run: Run, value: Any, answer: Answer | None = None) -> RunOutcome:
+        """Drive a run until it is idle, and return its outcome."""
+        return self.call(run, value).finish(answer)
 
 
 @pytest.fixture
 def make() -> Maker:
-    """Builds programs, tasks, runs and scopes, and drives cores by hand."""
+    """Return a builder of programs, tasks, runs and scopes, and of drivers for cores."""
     return Maker()

@@ -27,7 +27,7 @@ def now() -> datetime:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ledger, Checkpointer]]:
-    """A ledger with the saver that goes with it."""
+    """Yield a ledger and the saver of the same database."""
     if request.param == "memory":
         yield InMemoryLedger(), InMemorySaver()
         return

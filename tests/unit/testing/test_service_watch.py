@@ -14,7 +14,7 @@ from statewright.checkpoint import InMemorySaver
 from statewright.events import Event
 from statewright.runs import InMemoryLedger, Insert, Ledger, Worker
 from statewright.testing import FakeClock, LedgerConformance
-from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedPart, WatchedParts
+from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedTask
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -59,14 +59,14 @@ def test_a_task_is_executed_until_it_ends_or_its_run_begins_anew() -> None:
     watch.on_task_finished(event("task_finished", "1"))
     watch.on_attempt_failed(event("attempt_failed", "2", (ValueError(), 60.0)))
     watch.on_attempt_failed(event("attempt_failed", "3", (ValueError(), 60.0)))  # nobody knows of it
-    assert [(one.node, one.until) for one in watch.of(["r"])] == [("n", clock.monotonic() + 60)]
-    assert watch.of(["other"]) == []
+    assert [(task.node, task.until) for task in watch.running(["r"])] == [("n", clock.monotonic() + 60)]
+    assert watch.running(["other"]) == []
     watch.on_run_started(event("run_started", ""))
-    assert watch.of(["r"]) == []
+    assert watch.running(["r"]) == []
     assert watch.event_count == 6
 
 
-class Part:
+class Sweeper:
     def __init__(self) -> None:
         self.closed = False
 
@@ -81,17 +81,15 @@ class Part:
 
 def test_a_sweep_counts_once_it_has_ended_however_it_ended() -> None:
     async def use() -> None:
-        inner = Part()
-        parts = WatchedParts([WatchedPart(inner)])
-        mark = parts.mark()
-        assert not parts.swept_since(mark)
-        await parts.parts[0].sweep(NOW)
-        assert parts.swept_since(mark)
-        mark = parts.mark()
+        inner = Sweeper()
+        watched = WatchedTask(inner)
+        assert (watched.started, watched.ended) == (0, 0)
+        await watched.sweep(NOW)
+        assert (watched.started, watched.ended) == (1, 1)
         with pytest.raises(ValueError, match="not now"):
-            await parts.parts[0].sweep(NOW + timedelta(1))
-        assert parts.swept_since(mark)
-        await parts.parts[0].close()
+            await watched.sweep(NOW + timedelta(1))
+        assert (watched.started, watched.ended) == (2, 2)
+        await watched.close()
         assert inner.closed
 
     asyncio.run(use())

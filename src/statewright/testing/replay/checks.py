@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from statewright.checkpoint import Checkpoint
+from statewright.data.fingerprint import fingerprint
 from statewright.errors import BudgetExceeded
+from statewright.graph import NodeError, Send
 from statewright.runtime.core.commit import saved_form
-from statewright.runtime.core.program import Program
+from statewright.runtime.core.program import HANDLER_SUFFIX, Program
 from statewright.runtime.invocation.outcome import RunOutcome
-from statewright.testing.replay.comparison import (
-    describe_end,
-    is_same,
-    is_same_field,
-    plain_end,
-    plain_outcome,
-    plain_targets,
-    plain_writes,
-)
 from statewright.testing.replay.forms import plain_error, plain_held, plain_joins, plain_tasks
 from statewright.testing.replay.mismatch import Position, ReplayMismatch
-from statewright.testing.replay.records import Completed, RecordedRun, RecordedState, RecordedStep
-from statewright.testing.replay.renames import Renames
-from statewright.testing.replay.states import StateFingerprints, StateReader
+from statewright.testing.replay.records import (
+    Completed,
+    Failed,
+    ForParent,
+    Interrupted,
+    RecordedRun,
+    RecordedState,
+    RecordedStep,
+)
+from statewright.testing.replay.states import StateFingerprints, apply_changes
+
+
+class Renames:
+    """The current names of the nodes in a recording, by the aliases of nodes."""
+
+    def __init__(self, program: Program) -> None:
+        nodes = {alias: node.name for node in program.graph.nodes.values() for alias in node.aliases}
+        handlers = {alias + HANDLER_SUFFIX: name + HANDLER_SUFFIX for alias, name in nodes.items()}
+        self._names: Mapping[str, str] = {**nodes, **handlers}
+
+    def node(self, name: str) -> str:
+        return self._names.get(name, name)
+
+    def tasks(self, tasks: Sequence[list[Any]]) -> list[list[Any]]:
+        return [[self.node(name), *rest] for name, *rest in tasks]
+
+    def joins(self, joins: Sequence[list[Any]]) -> list[list[Any]]:
+        return [
+            [[*map(self.node, starts)], self.node(end), sorted(map(self.node, arrived))]
+            for starts, end, arrived in joins
+        ]
+
+    def target(self, target: Any) -> Any:
+        if isinstance(target, Send):
+            return Send(self.node(target.node), target.arg, gather=target.gather, timeout=target.timeout)
+        return self.node(target)
 
 
 class RunChecks:
@@ -34,7 +60,8 @@ class RunChecks:
         self._recorded = recorded
         self._position = position
         self.renames = Renames(program)
-        self._reader = StateReader()
+        self._values: dict[str, Any] = {}
+        """The recorded state after the last superstep."""
         self._fingerprints = StateFingerprints()
 
     def compare(self, position: Position, what: str, recorded: Any, current: Any) -> None:
@@ -59,13 +86,13 @@ class RunChecks:
         if after is None:
             end = describe_end(self._recorded)
             raise ReplayMismatch(position, "the superstep is completed", end, "its results were applied")
-        self._reader.advance(after.changes)
+        self._values = apply_changes(self._values, after.changes)
         if self._fingerprints.of(current.values) != after.fingerprint:
             self._check_fields(position, what, current.values)
         self._check_control(position, after, current)
 
     def _check_fields(self, position: Position, what: str, current: Mapping[str, Any]) -> None:
-        recorded = self._reader.values
+        recorded = self._values
         names = [*recorded, *(name for name in current if name not in recorded)]
         different = [name for name in names if not is_same_field(recorded, current, name)]
         if different:
@@ -101,3 +128,69 @@ class RunChecks:
         questions = [question.id for question in outcome.interrupts]
         now = plain_end(outcome.status, questions, outcome.node, error)
         self.compare(self._position, "the run stops differently", before, now)
+
+
+# -- values that can be compared and printed
+
+
+def plain_targets(targets: Iterable[Any]) -> list[Any]:
+    """Return the names of nodes, sorted and without duplicates, then Sends in their order."""
+    listed = list(targets)
+    return [*sorted({target for target in listed if type(target) is str}), *(t for t in listed if type(t) is not str)]
+
+
+def plain_writes(writes: Any) -> list[list[Any]]:
+    """Return writes as pairs of a field and an update."""
+    pairs: Any = cast("dict[str, Any]", writes).items() if isinstance(writes, dict) else writes
+    return [list(pair) for pair in pairs]
+
+
+def plain_outcome(outcome: Any) -> Any:
+    """Return a recorded outcome as a list that begins with its kind."""
+    if isinstance(outcome, Interrupted):
+        return ["interrupts", *((question.kind, question.id, question.value) for question in outcome.interrupts)]
+    if isinstance(outcome, Failed):
+        return ["raised", *plain_error(outcome.error)]
+    if isinstance(outcome, ForParent):
+        commands = [outcome.command, *outcome.more]
+        return ["Command for the parent", *([command.update, list(command.targets)] for command in commands)]
+    return ["answered", dict(plain_writes(outcome.writes))] if isinstance(outcome, Completed) else ["stopped"]
+
+
+def plain_end(status: str, interrupts: Sequence[str], node: str | None, error: list[str] | None) -> dict[str, Any]:
+    """Return the parts of the end of a run that are not empty."""
+    parts = {"status": status, "interrupts": list(interrupts), "node": node, "error": error and ": ".join(error)}
+    return {name: value for name, value in parts.items() if value}
+
+
+def describe_end(recorded: RecordedRun) -> str:
+    """Return a clause about the end of a recorded run, for messages."""
+    end = recorded.rest
+    if end is None:
+        return "the run was abandoned"
+    return ": ".join((f"the run stopped, {end.status}", *(end.error or ())))
+
+
+def is_same(recorded: object, current: object) -> bool:
+    """Return whether two values are equal; exceptions are, if their classes and messages are."""
+    return recorded == current or fingerprint(_simplified(recorded)) == fingerprint(_simplified(current))
+
+
+def is_same_field(recorded: Mapping[str, Any], current: Mapping[str, Any], name: str) -> bool:
+    """Return whether both states have a field with the same value."""
+    if name not in recorded or name not in current:
+        return False
+    return fingerprint(_simplified(recorded[name])) == fingerprint(_simplified(current[name]))
+
+
+def _simplified(value: Any) -> Any:
+    """Replace exceptions by their classes and messages, because tracebacks always differ."""
+    if isinstance(value, NodeError):
+        return ["NodeError", value.node, _simplified(value.error), value.input]
+    if isinstance(value, BaseException):
+        return plain_error(value)
+    if isinstance(value, Send):
+        return ["Send", value.node, _simplified(value.arg), value.gather, _simplified(value.timeout)]
+    if isinstance(value, list | tuple):
+        return [_simplified(item) for item in cast("Sequence[Any]", value)]
+    return value

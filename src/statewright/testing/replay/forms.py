@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, SavedCheckpoint, Task, TaskResult
-from statewright.checkpoint.forms import Entry, plain_pending, plain_task, restore_pending, restore_task
+from statewright.checkpoint.forms import (
+    Entry,
+    plain_pending,
+    plain_result,
+    plain_task,
+    restore_pending,
+    restore_task,
+)
 from statewright.errors import StoredError
 from statewright.graph import ParentCommand
 from statewright.runtime.core.program import Program
-from statewright.runtime.invocation.outcome import Outcome, Pause
+from statewright.runtime.invocation.outcome import Outcome, Pause, RunOutcome
+from statewright.runtime.invocation.run import Run
 from statewright.serde.codecs import type_name
 from statewright.serde.serde import Serde
 from statewright.testing.replay.records import (
@@ -19,23 +27,44 @@ from statewright.testing.replay.records import (
     Failed,
     ForParent,
     Interrupted,
+    RecordedEnd,
     RecordedOutcome,
+    RecordedTask,
 )
+
+
+def recorded_input(run: Run, value: Any) -> Any:
+    """Return the input without untracked values."""
+    untracked = run.program.untracked
+    if not untracked or not isinstance(value, Mapping):
+        return value
+    return {name: item for name, item in cast("Mapping[str, Any]", value).items() if name not in untracked}
 
 
 def recorded_outcome(outcome: Outcome) -> RecordedOutcome:
     """Return an outcome as a record."""
     if isinstance(outcome, TaskResult):
-        writes: Any = outcome.writes
-        if not isinstance(writes, dict):
-            writes = [list(pair) for pair in writes]
-        return Completed(writes, list(outcome.targets), outcome.goto)
+        return Completed(*plain_result(outcome))
     if isinstance(outcome, Pause):
         return Interrupted(list(outcome.interrupts))
     error = outcome.error
     if isinstance(error, ParentCommand):
         return ForParent(error.commands[0], list(error.commands[1:]))
     return Failed(error)
+
+
+def recorded_end(run: Run, end: RunOutcome) -> RecordedEnd:
+    """Return the outcome of a run as a record, with the request that stopped it, if there was one."""
+    error, control = end.error, run.control
+    stopped: list[str] | None = None
+    if control is not None and error is not None and not isinstance(error, ParentCommand):
+        name = type(error).__name__
+        if name == "RunCancelled" and control.cancel_reason is not None:
+            stopped = ["cancel", control.cancel_reason]
+        elif name == "GraphDrained" and control.drain_reason is not None:
+            stopped = ["drain", control.drain_reason]
+    message = plain_error(error) if error is not None else None
+    return RecordedEnd(end.status, [question.id for question in end.interrupts], end.node, message, stopped)
 
 
 def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckpoint:
@@ -75,7 +104,7 @@ def restored_checkpoint(record: ExistingCheckpoint, serde: Serde) -> tuple[Check
     return checkpoint, restore_pending([cast(Entry, tuple(entry)) for entry in record.pending], frontier, serde)
 
 
-def plain_tasks(tasks: Iterable[Task]) -> list[list[Any]]:
+def plain_tasks(tasks: Iterable[Task | RecordedTask]) -> list[list[Any]]:
     """Return the node of each task, and its argument if it has one."""
     return [[task.node] if task.arg is NO_ARG else [task.node, task.arg] for task in tasks]
 

@@ -1,4 +1,19 @@
-"""The recorder of `record`: it listens to the events of runs, and makes their records.
+"""Recording of real runs, for `replay` by a later version of the graph.
+
+    with record(app, "refund.replay") as recorded:
+        recorded.invoke({"order": 7}, thread_id="t")
+        recorded.invoke(Command(resume="yes"), thread_id="t")
+
+A recording is a `with` block because it is seldom a single call: a run is interrupted and resumed, a thread continues,
+a test awaits coroutines. The block receives the graph itself, with the same methods (`ainvoke`, `stream`, `batch`,
+`iter`, `send_event`, `update_state`), so a test uses `recorded` in place of `app`. The file is written atomically when
+the block ends without an error; a block that raises leaves the last recording unchanged. Use `pytest.raises` inside the
+block to record a run that fails.
+
+The recorder listens to events like an instrument, those of subgraphs included, and changes nothing: a value that
+cannot be recorded raises at the end of the block, not in a node. Two recordings of the same calls are the same bytes,
+if nodes are deterministic and calls begin in the same order; `names` replaces the random ids. Only one fact depends on
+timing: which concurrent tasks had completed when one of them failed, or when the run was cancelled.
 
 A run has one open superstep, whose tasks are recorded as they finish. When the superstep is completed, the state after
 it is recorded as the differences from the last one. When the run stops within the superstep (a failure, an interrupt, a
@@ -8,8 +23,11 @@ for it. A checkpoint that no recorded run has made is recorded when a run that d
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,25 +36,26 @@ from statewright.checkpoint import NO_ARG, BranchKey, Checkpoint, Pending, Saved
 from statewright.errors import InternalError, InvalidConfig
 from statewright.events import Event, EventKind
 from statewright.futures import resolve
-from statewright.graph import START, ParentCommand
+from statewright.graph import START
 from statewright.ids import CheckpointId
+from statewright.runtime import CompiledGraph
 from statewright.runtime.core.commit import saved_form, saved_form_of_result
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import current_scope
 from statewright.serde.serde import Serde
-from statewright.testing.replay.file import write_recording
+from statewright.testing.replay.file import replay_serde, write_recording
 from statewright.testing.replay.forms import (
-    plain_error,
     plain_held,
     plain_joins,
     plain_tasks,
     recorded_checkpoint,
+    recorded_end,
+    recorded_input,
     recorded_outcome,
 )
 from statewright.testing.replay.names import Names
 from statewright.testing.replay.records import (
-    RecordedEnd,
     RecordedOutcome,
     RecordedRun,
     RecordedState,
@@ -47,6 +66,22 @@ from statewright.testing.replay.records import (
 
 REPORT_TIMEOUT = 1.0
 """Seconds to wait for the outcome of a task that another thread is about to report."""
+
+
+@contextmanager
+def record(app: CompiledGraph, file: str | os.PathLike[str], *, serde: Serde | None = None) -> Generator[CompiledGraph]:
+    """Record the runs of a graph in a block; the file is written when the block ends without an error.
+
+    Values are stored as in checkpoints, with the types that the state declares. For other types pass a `serde` with
+    their codecs; the records are registered with it too, so it must not be that of a saver. Raises SerdeError for
+    values that cannot be stored, and InvalidConfig if nothing ran.
+    """
+    recorder = Recorder(replay_serde(app, serde))
+    recorded = copy(app)
+    # The listeners of a graph are set when it is compiled. A copy receives more, so that `app` is not changed.
+    recorded._listeners = (*app._listeners, *recorder.listeners)  # pyright: ignore[reportPrivateUsage]
+    yield recorded
+    recorder.write(Path(file))
 
 
 class _OpenRun:
@@ -88,16 +123,18 @@ class Recorder:
     @property
     def listeners(self) -> list[tuple[EventKind, Callable[[Event], None]]]:
         """The listeners for an `EventEmitter`."""
+        by_kind: dict[EventKind, Callable[[_OpenRun, Event], None]] = {
+            "input_applied": self._input_applied,
+            "superstep_started": self._superstep_started,
+            "task_finished": self._task_finished,
+            "superstep_finished": self._superstep_finished,
+            "committed": self._committed,
+            "run_finished": self._run_finished,
+        }
         listeners: list[tuple[EventKind, Callable[[Event], None]]] = [
-            ("run_started", self._run_started),
-            ("input_applied", self._input_applied),
-            ("superstep_started", self._superstep_started),
-            ("task_finished", self._task_finished),
-            ("superstep_finished", self._superstep_finished),
-            ("committed", self._committed),
-            ("run_finished", self._run_finished),
+            (kind, self._guarded(self._for_open_run(listen))) for kind, listen in by_kind.items()
         ]
-        return [(kind, self._guarded(listen)) for kind, listen in listeners]
+        return [("run_started", self._guarded(self._run_started)), *listeners]
 
     def _guarded(self, listen: Callable[[Event], None]) -> Callable[[Event], None]:
         """Return a listener that keeps its exceptions for `write`: they must not fail the run."""
@@ -113,19 +150,26 @@ class Recorder:
 
         return listen_safely
 
-    def _run_of(self, event: Event) -> _OpenRun | None:
-        return self._runs.get((event.run_id, event.namespace))
+    def _for_open_run(self, listen: Callable[[_OpenRun, Event], None]) -> Callable[[Event], None]:
+        """Return a listener that receives the run of an event too, and no events of runs that are not recorded."""
+
+        def listen_to_run(event: Event) -> None:
+            open_run = self._runs.get((event.run_id, event.namespace))
+            if open_run is not None:
+                listen(open_run, event)
+
+        return listen_to_run
 
     def write(self, path: Path) -> None:
         """Write the recording. Raises the exception of a listener, if there was one."""
         with self._changed:
             if self._error is not None:
                 raise self._error
-            calls = [call for call in self._calls if _has_begun(call)]
+            calls = [call for call in self._calls if call.has_begun]
             if not calls:
                 raise InvalidConfig(f"No run was recorded in {path}. Call the graph that record() returns.")
             for call in calls:
-                _normalize(call)
+                call.normalize()
             write_recording(path, Recording(calls), self._names, self._serde)
 
     def _frozen(self, value: Any, path: str) -> Any:
@@ -141,7 +185,7 @@ class Recorder:
         caller = self._tasks.get(_caller_of(run)) if run.nested else None
         if run.nested and caller is None:
             return  # the superstep of its caller is over, so its result is not used
-        earlier = self._run_of(event)
+        earlier = self._runs.get((event.run_id, event.namespace))
         if earlier is not None and earlier.record.rest is None and earlier.record.steps:
             self._abandon(earlier)
         number = caller[0].record.number if caller is not None else 1 + len(self._calls)
@@ -159,7 +203,7 @@ class Recorder:
             graph=run.program.graph.name,
             version=run.program.graph.version,
             namespace=self._names.text(run.namespace),
-            given=self._frozen(_saved_input(run, value), "input"),
+            given=self._frozen(recorded_input(run, value), "input"),
             thread_id=settings.thread_id,
             branch=settings.branch,
             checkpoint_id=settings.checkpoint_id,
@@ -185,6 +229,7 @@ class Recorder:
         if named_id is not None and not run.nested and named_id not in self._names:
             self._record_checkpoint(open_run, self._load(run, named_id), "named")
         assert run.line is not None
+        # A head that a recorded run has saved has a name already, and replaying that run saves it again.
         if head.id not in self._names or run.line in self._uncertain:
             self._uncertain.discard(run.line)
             self._record_checkpoint(open_run, head, "head")
@@ -210,13 +255,10 @@ class Recorder:
                 self._names.add_interrupt(question.id, task_id)
         open_run.record.found.append(recorded_checkpoint(saved, self._serde))
 
-    def _run_finished(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is None:
-            return
+    def _run_finished(self, open_run: _OpenRun, event: Event) -> None:
         if open_run.step is not None:
             self._close(open_run, _find_counted(open_run, event.data, self._load(open_run.run, None)))
-        open_run.record.rest = _make_end(open_run.run, event.data)
+        open_run.record.rest = recorded_end(open_run.run, event.data)
 
     def _abandon(self, open_run: _OpenRun) -> None:
         """Close a run that will emit no more events."""
@@ -228,22 +270,15 @@ class Recorder:
 
     # -- supersteps
 
-    def _committed(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is not None:
-            self._name_commit(open_run, event.data.checkpoint)
+    def _committed(self, open_run: _OpenRun, event: Event) -> None:
+        self._name_commit(open_run, event.data.checkpoint)
 
-    def _input_applied(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is not None:
-            self._name_commit(open_run, event.data)
-            state = self._state(open_run, event.data)
-            open_run.record.steps.append(RecordedStep(event.data.step, [], state, is_input=True))
+    def _input_applied(self, open_run: _OpenRun, event: Event) -> None:
+        self._name_commit(open_run, event.data)
+        state = self._state(open_run, event.data)
+        open_run.record.steps.append(RecordedStep(event.data.step, [], state, is_input=True))
 
-    def _superstep_started(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is None:
-            return
+    def _superstep_started(self, open_run: _OpenRun, event: Event) -> None:
         tasks: tuple[Task, ...] = event.data
         path = f"superstep {event.step}"
         saved = saved_form(open_run.run.program, Checkpoint("", event.step, {}, tasks)).frontier
@@ -257,11 +292,10 @@ class Recorder:
             open_run.tasks[task.id] = record
             self._tasks[task.id] = (open_run, record)
 
-    def _task_finished(self, event: Event) -> None:
-        open_run = self._run_of(event)
+    def _task_finished(self, open_run: _OpenRun, event: Event) -> None:
         outcome: Outcome = event.data
-        task = open_run.tasks.get(outcome.task.id) if open_run is not None else None
-        if open_run is None or task is None:
+        task = open_run.tasks.get(outcome.task.id)
+        if task is None:
             return  # its superstep has ended without it, so its outcome has no effect
         task.attempts = event.attempt
         task.journal = self._journal(open_run.run, outcome.task)
@@ -287,9 +321,8 @@ class Recorder:
         ]
         return self._frozen(sorted(entries, key=lambda entry: entry[:3]), f"journal of {task.node}")
 
-    def _superstep_finished(self, event: Event) -> None:
-        open_run = self._run_of(event)
-        if open_run is None or open_run.step is None:
+    def _superstep_finished(self, open_run: _OpenRun, event: Event) -> None:
+        if open_run.step is None:
             return
         # With durability `sync` the thread that saves results reports them, possibly a moment after this event.
         self._changed.wait_for(lambda: open_run.outcomes.keys() == open_run.tasks.keys(), REPORT_TIMEOUT)
@@ -352,14 +385,6 @@ def _caller_of(run: Run) -> str:
     return str(run.metadata.get("parent_task", "")).partition(":")[0]
 
 
-def _saved_input(run: Run, value: Any) -> Any:
-    """Return the input without untracked values."""
-    untracked = run.program.untracked
-    if not untracked or not isinstance(value, Mapping):
-        return value
-    return {name: item for name, item in cast("Mapping[str, Any]", value).items() if name not in untracked}
-
-
 def _find_counted(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
     """Return the tasks of an incomplete superstep whose outcomes count: the failure that ended it, and saved ones.
 
@@ -372,32 +397,3 @@ def _find_counted(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | 
     pending = saved.pending if saved is not None else Pending()
     causes = {task_id for task_id, failure in failures.items() if failure.error is end.error}
     return causes | (outcomes.keys() & (pending.completed.keys() | pending.interrupts.keys()))
-
-
-def _make_end(run: Run, end: RunOutcome) -> RecordedEnd:
-    error, control = end.error, run.control
-    stopped: list[str] | None = None
-    if control is not None and error is not None and not isinstance(error, ParentCommand):
-        name = type(error).__name__
-        if name == "RunCancelled" and control.cancel_reason is not None:
-            stopped = ["cancel", control.cancel_reason]
-        elif name == "GraphDrained" and control.drain_reason is not None:
-            stopped = ["drain", control.drain_reason]
-    message = plain_error(error) if error is not None else None
-    return RecordedEnd(end.status, [question.id for question in end.interrupts], end.node, message, stopped)
-
-
-def _has_begun(call: RecordedRun) -> bool:
-    """Return whether a run began, and was not refused before."""
-    return call.rest is not None or bool(call.steps)
-
-
-def _normalize(call: RecordedRun) -> None:
-    """Remove the records of abandoned work, and sort the calls of each task, which may be concurrent."""
-    if call.rest is None and call.steps and call.steps[-1].after is None:
-        call.steps.pop()  # the run was abandoned in this superstep
-    for step in call.steps:
-        for task in step.tasks:
-            task.calls = sorted(filter(_has_begun, task.calls), key=lambda inner: inner.namespace)
-            for inner in task.calls:
-                _normalize(inner)

@@ -1,6 +1,6 @@
 """The records of a recording: a tree of calls, their supersteps, the tasks of these, and the subgraphs that tasks call.
 
-The names of fields are part of the file format; those of classes are not (see `codecs`).
+The names of fields are part of the file format; those of classes are not (see `file`).
 """
 
 from __future__ import annotations
@@ -157,6 +157,21 @@ class RecordedRun:
     steps: list[RecordedStep] = field(default_factory=list[RecordedStep])
     rest: RecordedEnd | None = None
     """None if it was abandoned, as a stream that is not read to its end."""
+
+    @property
+    def has_begun(self) -> bool:
+        """True if the run began, and was not refused before."""
+        return self.rest is not None or bool(self.steps)
+
+    def normalize(self) -> None:
+        """Remove the records of abandoned work, and sort the calls of each task, which may be concurrent."""
+        if self.rest is None and self.steps and self.steps[-1].after is None:
+            self.steps.pop()  # the run was abandoned in this superstep
+        for step in self.steps:
+            for task in step.tasks:
+                task.calls = sorted((call for call in task.calls if call.has_begun), key=lambda call: call.namespace)
+                for call in task.calls:
+                    call.normalize()
 
 
 @dataclass(slots=True)

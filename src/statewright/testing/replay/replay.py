@@ -28,28 +28,22 @@ Ids are those of the recording (`names`); times are not compared.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from statewright.checkpoint import BranchKey, InMemorySaver, Interrupt
+from statewright.checkpoint import BranchKey, Interrupt
 from statewright.runtime import CompiledGraph, RunControl
-from statewright.runtime.config import OnUnfinished, Settings
-from statewright.runtime.core.program import Program
-from statewright.runtime.invocation.outcome import RunOutcome
-from statewright.runtime.invocation.run import Run, SubgraphCall
+from statewright.runtime.invocation.run import Run
 from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 from statewright.runtime.lifecycle.snapshot import subgraphs_of
-from statewright.runtime.tasks.scope import Scope
 from statewright.serde.serde import Serde
-from statewright.testing.clock import FakeClock
-from statewright.testing.replay.codecs import replay_serde
-from statewright.testing.replay.file import read_recording
+from statewright.testing.replay.file import read_recording, replay_serde
 from statewright.testing.replay.names import run_name
 from statewright.testing.replay.records import RecordedRun
-from statewright.testing.replay.renames import Renames
-from statewright.testing.replay.run_player import RunPlayer
+from statewright.testing.replay.run_player import RunPlayer, recorded_config, recorded_settings
+from statewright.testing.replay.task_player import Playback
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,94 +78,32 @@ def replay(
     Raises ReplayMismatch if a run takes another course; NewerFormat and SerdeError for files that cannot be read.
     """
     recording = read_recording(file, app, serde=serde)
-    player = _Player(str(Path(file)), app, graphs, context, replay_serde(app, serde))
-    return [player.replay_call(call) for call in recording.calls]
+    inner = {graph.graph.name: graph for _, graph in subgraphs_of(app.graph, recurse=True)}
+    by_name = {**inner, **{graph.graph.name: graph for graph in graphs}}
+    playback = Playback(str(Path(file)), replay_serde(app, serde), by_name)
+    return [_replay_call(playback, app, context, call) for call in recording.calls]
 
 
-class _Player:
-    """Replays the calls of a recording in order, on threads of its own saver."""
-
-    def __init__(
-        self, file: str, app: CompiledGraph, graphs: Iterable[CompiledGraph], context: Any, serde: Serde
-    ) -> None:
-        self.file = file
-        self.serde = serde
-        self.saver = InMemorySaver()
-        self.clock = FakeClock()
-        self._app = app
-        self._context = context
-        inner = {graph.graph.name: graph for _, graph in subgraphs_of(app.graph, recurse=True)}
-        self.graphs: Mapping[str, CompiledGraph] = {**inner, **{graph.graph.name: graph for graph in graphs}}
-        self.unchecked: dict[str, None] = {}
-
-    def replay_call(self, recorded: RecordedRun) -> Replayed:
-        self.unchecked = {}
-        program = self._app.program
-        branch = BranchKey(recorded.thread_id or "", recorded.namespace, recorded.branch)
-        run = Run(
-            program,
-            _settings(recorded),
-            _config(recorded, program, RunConfig(context=self._context)),
-            RunPorts(clock=self.clock, store=self._app.store),
-            run_id=run_name(recorded.number),
-            saver=self.saver if recorded.saves else None,
-            line=branch if recorded.saves else None,
-            control=RunControl(),
-        )
-        if recorded.saves and recorded.head is None and recorded.thread_id is not None:
-            self.saver.delete_thread(recorded.thread_id)  # it was deleted between two recorded calls
-        outcome = RunPlayer(self, run, recorded).play(recorded.given)
-        steps = tuple(tuple(task.node for task in step.tasks) for step in recorded.steps if not step.is_input)
-        unchecked = tuple(self.unchecked)
-        if outcome is None:
-            return Replayed(None, "abandoned", (), None, steps, unchecked)
-        value = program.output(outcome.checkpoint.values)
-        return Replayed(value, outcome.status, outcome.interrupts, outcome.error, steps, unchecked)
-
-    def replay_nested(
-        self,
-        recorded: RecordedRun,
-        graph: CompiledGraph,
-        scope: Scope,
-        branch: BranchKey | None,
-        value: Any,
-        call: SubgraphCall,
-    ) -> RunOutcome | None:
-        """Replay the call of a graph by a task, and return its outcome; None if the recorded call was abandoned."""
-        caller = scope.run
-        call.takes_state = True
-        run = Run(
-            graph.program,
-            _settings(recorded),
-            _config(recorded, graph.program, caller.config),
-            RunPorts(clock=self.clock, store=graph.store or caller.ports.store),
-            run_id=caller.run_id,
-            saver=caller.saver if branch is not None else None,
-            line=branch,
-            control=caller.control,
-            answers=caller.answers,
-            call=call,
-            live=caller.live,
-            spent=caller.spending if caller.config.budget is not None else caller.spent,
-        )
-        run.parent = run.caller = None  # it is played by itself: its caller is not saved or stopped with it
-        return RunPlayer(self, run, recorded).play(value)
-
-
-def _config(recorded: RecordedRun, program: Program, config: RunConfig) -> RunConfig:
-    renames = Renames(program)
-    return config._replace(
-        budget=recorded.budget,
-        durability="exit" if recorded.saves_at_rest else "sync",
-        breaks_before=frozenset(map(renames.node, recorded.breaks_before)),
-        breaks_after=frozenset(map(renames.node, recorded.breaks_after)),
-        on_unfinished=cast("OnUnfinished | None", recorded.on_unfinished),
-        keeps_calls=recorded.keeps_calls,
+def _replay_call(playback: Playback, app: CompiledGraph, context: Any, recorded: RecordedRun) -> Replayed:
+    """Replay one call, on a thread of the saver that all calls of the replay share."""
+    playback.unchecked = {}
+    program = app.program
+    run = Run(
+        program,
+        recorded_settings(recorded),
+        recorded_config(recorded, program, RunConfig(context=context)),
+        RunPorts(clock=playback.clock, store=app.store),
+        run_id=run_name(recorded.number),
+        saver=playback.saver if recorded.saves else None,
+        line=BranchKey(recorded.thread_id or "", recorded.namespace, recorded.branch) if recorded.saves else None,
+        control=RunControl(),
     )
-
-
-def _settings(recorded: RecordedRun) -> Settings:
-    settings = Settings()
-    settings.thread_id, settings.branch = recorded.thread_id, recorded.branch
-    settings.checkpoint_id, settings.recursion_limit = recorded.checkpoint_id, recorded.recursion_limit
-    return settings
+    if recorded.saves and recorded.head is None and recorded.thread_id is not None:
+        playback.saver.delete_thread(recorded.thread_id)  # it was deleted between two recorded calls
+    outcome = RunPlayer(playback, run, recorded).play(recorded.given)
+    steps = tuple(tuple(task.node for task in step.tasks) for step in recorded.steps if not step.is_input)
+    unchecked = tuple(playback.unchecked)
+    if outcome is None:
+        return Replayed(None, "abandoned", (), None, steps, unchecked)
+    value = program.output(outcome.checkpoint.values)
+    return Replayed(value, outcome.status, outcome.interrupts, outcome.error, steps, unchecked)

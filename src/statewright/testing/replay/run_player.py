@@ -11,39 +11,38 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from statewright.checkpoint import Commit, Task
+from statewright.checkpoint import BranchKey, Commit, Task
 from statewright.clock import as_seconds
 from statewright.errors import BudgetExceeded
 from statewright.events import Event
+from statewright.runtime import CompiledGraph
+from statewright.runtime.config import OnUnfinished, Settings
 from statewright.runtime.core.effects import Effect, RunTasks, Stamp, StepOutcome
+from statewright.runtime.core.program import Program
 from statewright.runtime.drivers.saver_calls import perform_effect
 from statewright.runtime.invocation.emitter import EventEmitter
 from statewright.runtime.invocation.outcome import RunOutcome
-from statewright.runtime.invocation.run import Run
+from statewright.runtime.invocation.run import Run, SubgraphCall
+from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 from statewright.runtime.lifecycle.turn import run_until_idle
-from statewright.testing.replay.checks import RunChecks
-from statewright.testing.replay.comparison import describe_end, plain_task_record
+from statewright.testing.replay.checks import Renames, RunChecks, describe_end
 from statewright.testing.replay.forms import plain_tasks, restored_checkpoint
 from statewright.testing.replay.mismatch import Position, ReplayMismatch
 from statewright.testing.replay.names import commit_name
-from statewright.testing.replay.records import (
-    ExistingCheckpoint,
-    RecordedRun,
-    RecordedStep,
-)
-from statewright.testing.replay.task_player import Player, TaskPlayer
+from statewright.testing.replay.records import ExistingCheckpoint, RecordedRun, RecordedStep
+from statewright.testing.replay.task_player import Playback, TaskPlayer
 
 
 class RunPlayer:
     """Plays one recorded run."""
 
-    def __init__(self, player: Player, run: Run, recorded: RecordedRun) -> None:
-        self._player = player
+    def __init__(self, playback: Playback, run: Run, recorded: RecordedRun) -> None:
+        self._playback = playback
         self._run = run
         self._recorded = recorded
-        self._position = Position(player.file, recorded.number, recorded.namespace, recorded.thread_id)
+        self._position = Position(playback.file, recorded.number, recorded.namespace, recorded.thread_id)
         self._checks = RunChecks(run.program, recorded, self._position)
-        self._tasks = TaskPlayer(player, run, self._checks)
+        self._tasks = TaskPlayer(playback, run, self._checks, self._play_nested)
         self._index = 0
         """Index of the next recorded superstep."""
         self._current: RecordedStep | None = None
@@ -92,10 +91,10 @@ class RunPlayer:
 
     def _restore(self, existing: ExistingCheckpoint) -> None:
         """Save a checkpoint that was on the thread."""
-        branch, saver = self._run.line, self._player.saver
+        branch, saver = self._run.line, self._playback.saver
         if branch is None:
             return
-        checkpoint, pending = restored_checkpoint(existing, self._player.serde)
+        checkpoint, pending = restored_checkpoint(existing, self._playback.serde)
         head = saver.load(branch.thread_id, namespace=branch.namespace, branch=branch.branch)
         if head is not None and head.id == existing.id:
             saver.save_results(branch, head.id, pending)
@@ -109,7 +108,7 @@ class RunPlayer:
                 deltas=None,
                 source=cast(Any, existing.source),
                 run_id="found",
-                created_at=self._player.clock.now(),
+                created_at=self._playback.clock.now(),
                 metadata=existing.metadata,
                 pending=pending,
                 graph_version=existing.version,
@@ -129,26 +128,27 @@ class RunPlayer:
         budget, steps, end = self._run.config.budget, self._recorded.steps, self._recorded.rest
         if budget is None or budget.max_seconds is None:
             return
+        # Input is applied before the core looks at the budget for the first superstep.
         index = next_index + 1 if next_index < len(steps) and steps[next_index].is_input else next_index
         is_redirected = index < len(steps) and steps[index].out_of_budget
         is_over = index == len(steps) and end is not None and (end.error or [""])[0].endswith(BudgetExceeded.__name__)
         if is_redirected or is_over:
             spending = self._run.spending  # starts counting when it is first read
             missing = as_seconds(budget.max_seconds) - spending.seconds
-            self._player.clock.advance(max(missing, 0.0))
+            self._playback.clock.advance(max(missing, 0.0))
 
     # -- supersteps
 
     def _stamp(self, step: int) -> tuple[str, datetime]:
         """Return the recorded id of a commit, and the time."""
         run = self._run
-        return commit_name(run.run_id, run.namespace, step), self._player.clock.now()
+        return commit_name(run.run_id, run.namespace, step), self._playback.clock.now()
 
     def _play_tasks(self, effect: RunTasks) -> StepOutcome:
         """Return the answer of a driver: the outcomes of the tasks, recorded or computed."""
         step = self._match_step(effect)
         position = self._position.at(step.number)
-        recorded = self._checks.renames.tasks([plain_task_record(task) for task in step.tasks])
+        recorded = self._checks.renames.tasks(plain_tasks(step.tasks))
         self._checks.compare(position, "other tasks run", recorded, plain_tasks(effect.tasks))
         if self._index == len(self._recorded.steps) - 1:
             self._request_stop()
@@ -172,6 +172,29 @@ class RunPlayer:
             position = self._position.at(number)
             raise ReplayMismatch(position, "the run begins differently", "input was applied", f"ran {nodes}")
         return step
+
+    def _play_nested(
+        self, recorded: RecordedRun, graph: CompiledGraph, branch: BranchKey | None, value: Any, call: SubgraphCall
+    ) -> RunOutcome | None:
+        """Play the call of a graph by a task, and return its outcome; None if the recorded call was abandoned."""
+        caller = self._run
+        call.takes_state = True
+        run = Run(
+            graph.program,
+            recorded_settings(recorded),
+            recorded_config(recorded, graph.program, caller.config),
+            RunPorts(clock=self._playback.clock, store=graph.store or caller.ports.store),
+            run_id=caller.run_id,
+            saver=caller.saver if branch is not None else None,
+            line=branch,
+            control=caller.control,
+            answers=caller.answers,
+            call=call,
+            live=caller.live,
+            spent=caller.spending if caller.config.budget is not None else caller.spent,
+        )
+        run.parent = run.caller = None  # it is played by itself: its caller is not saved or stopped with it
+        return RunPlayer(self._playback, run, recorded).play(value)
 
     # -- events of the core
 
@@ -197,3 +220,24 @@ def _task_position(position: Position, tasks: Sequence[Task], index: int) -> Pos
     nodes = [task.node for task in tasks]
     node = nodes[index]
     return position.at(position.superstep, node, nodes[:index].count(node) if nodes.count(node) > 1 else None)
+
+
+def recorded_config(recorded: RecordedRun, program: Program, config: RunConfig) -> RunConfig:
+    """Return a config with the options of a recorded run."""
+    renames = Renames(program)
+    return config._replace(
+        budget=recorded.budget,
+        durability="exit" if recorded.saves_at_rest else "sync",
+        breaks_before=frozenset(map(renames.node, recorded.breaks_before)),
+        breaks_after=frozenset(map(renames.node, recorded.breaks_after)),
+        on_unfinished=cast("OnUnfinished | None", recorded.on_unfinished),
+        keeps_calls=recorded.keeps_calls,
+    )
+
+
+def recorded_settings(recorded: RecordedRun) -> Settings:
+    """Return the settings of a recorded run."""
+    settings = Settings()
+    settings.thread_id, settings.branch = recorded.thread_id, recorded.branch
+    settings.checkpoint_id, settings.recursion_limit = recorded.checkpoint_id, recorded.recursion_limit
+    return settings

@@ -10,24 +10,16 @@ from statewright.data.fingerprint import fingerprint
 from statewright.testing.replay.records import RecordedRun
 
 
-class StateReader:
-    """The states of a recorded run, one after another."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
-        self._fingerprints = StateFingerprints()
-
-    def advance(self, changes: Mapping[str, Any]) -> str:
-        """Apply the changes of a superstep, and return the fingerprint of the state after it."""
-        values = dict(self.values)
-        for name, change in changes.items():
-            value = changed(values.get(name, MISSING), change)
-            if value is MISSING:
-                values.pop(name, None)
-            else:
-                values[name] = value
-        self.values = values
-        return self._fingerprints.of(values)
+def apply_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a state with the changes of a superstep."""
+    result = dict(values)
+    for name, change in changes.items():
+        value = changed(result.get(name, MISSING), change)
+        if value is MISSING:
+            result.pop(name, None)
+        else:
+            result[name] = value
+    return result
 
 
 class StateFingerprints:
@@ -57,19 +49,19 @@ class StateFingerprints:
 
     def _item(self, item: Any) -> str:
         entry = self._by_item.get(id(item))
-        if (
-            entry is None or entry[0] is not item
-        ):  # an id is reused after its object is freed, so the entry also holds the object
+        # The entry also holds the object, because an id is reused once its object is freed.
+        if entry is None or entry[0] is not item:
             entry = self._by_item[id(item)] = (item, fingerprint(item))
         return entry[1]
 
 
 def add_fingerprints(run: RecordedRun) -> None:
     """Fill in the fingerprints of the states of a run and of the calls in it."""
-    reader = StateReader()
+    values, fingerprints = dict[str, Any](), StateFingerprints()
     for step in run.steps:
         for task in step.tasks:
             for call in task.calls:
                 add_fingerprints(call)
         if step.after is not None:
-            step.after.fingerprint = reader.advance(step.after.changes)
+            values = apply_changes(values, step.after.changes)
+            step.after.fingerprint = fingerprints.of(values)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from statewright.checkpoint import BranchKey, Checkpoint, InMemorySaver, Task, TaskResult
+from statewright.checkpoint.forms import restore_result
 from statewright.errors import UnknownTarget, suggestion
 from statewright.graph import Memory, ParentCommand, Send
 from statewright.runtime import CompiledGraph
@@ -30,48 +32,38 @@ from statewright.runtime.tasks.interrupt import ChildCommand, Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.serde.serde import Serde
 from statewright.testing.clock import FakeClock
-from statewright.testing.replay.checks import RunChecks
-from statewright.testing.replay.comparison import plain_targets, plain_writes
+from statewright.testing.replay.checks import RunChecks, plain_targets, plain_writes
 from statewright.testing.replay.forms import recorded_outcome
 from statewright.testing.replay.mismatch import Position, ReplayMismatch
-from statewright.testing.replay.records import (
-    Completed,
-    Failed,
-    ForParent,
-    Interrupted,
-    RecordedRun,
-    RecordedTask,
-)
+from statewright.testing.replay.records import Completed, Failed, ForParent, Interrupted, RecordedRun, RecordedTask
 
 
-class Player(Protocol):
-    """The player of the whole recording, which holds everything that its runs share."""
+@dataclass(slots=True)
+class Playback:
+    """The recording that is replayed, and everything that its runs share."""
 
     file: str
     serde: Serde
-    saver: InMemorySaver
-    clock: FakeClock
     graphs: Mapping[str, CompiledGraph]
-    unchecked: dict[str, None]
+    """The graphs that can be replayed within a task, by name."""
+    saver: InMemorySaver = field(default_factory=InMemorySaver)
+    clock: FakeClock = field(default_factory=FakeClock)
+    unchecked: dict[str, None] = field(default_factory=dict[str, None])
+    """The names of called graphs that are not among `graphs`, in the order of their calls."""
 
-    def replay_nested(
-        self,
-        recorded: RecordedRun,
-        graph: CompiledGraph,
-        scope: Scope,
-        branch: BranchKey | None,
-        value: Any,
-        call: SubgraphCall,
-    ) -> RunOutcome | None: ...
+
+PlayNested = Callable[[RecordedRun, CompiledGraph, BranchKey | None, Any, SubgraphCall], RunOutcome | None]
+"""Plays the recorded run of a graph that a task has called."""
 
 
 class TaskPlayer:
     """Plays the tasks of one recorded run."""
 
-    def __init__(self, player: Player, run: Run, checks: RunChecks) -> None:
-        self._player = player
+    def __init__(self, playback: Playback, run: Run, checks: RunChecks, play_nested: PlayNested) -> None:
+        self._playback = playback
         self._run = run
         self._checks = checks
+        self._play_nested = play_nested
 
     def play(self, position: Position, task: Task, record: RecordedTask, checkpoint: Checkpoint) -> Outcome | None:
         """Return the outcome of a task; None if it had none. Raises ReplayMismatch."""
@@ -100,15 +92,13 @@ class TaskPlayer:
         if isinstance(recorded, ForParent):
             return Failure(task, ParentCommand(recorded.command, *recorded.more))
         self._check_fields(position, recorded)
-        plain: Any = recorded.writes
-        writes: Any = cast(Any, plain) if isinstance(plain, dict) else [tuple(pair) for pair in plain]
         targets = [self._checks.renames.target(target) for target in recorded.targets]
+        result = restore_result((recorded.writes, targets, recorded.goto), task)
         if recorded.goto:
-            result = TaskResult(task, writes, targets, goto=True)
             if not is_handed_over(result):
                 result.targets = self._check_targets(position, node, targets)
             return result
-        result = TaskResult(task, writes, node.successors)
+        result.targets = node.successors
         self._route(position, scope, node, result, targets)
         self._checks.check_targets(position, targets, result.targets)
         return result
@@ -149,9 +139,9 @@ class TaskPlayer:
         """Play the graphs that a node called in its function."""
         earlier = set[str]()
         for call in record.calls:
-            graph = self._player.graphs.get(call.graph)
+            graph = self._playback.graphs.get(call.graph)
             if graph is None:
-                self._player.unchecked[call.graph] = None
+                self._playback.unchecked[call.graph] = None
                 continue
             caller, is_own = scope.run, record.id in call.namespace
             branch: BranchKey | None = None
@@ -163,7 +153,7 @@ class TaskPlayer:
             subgraph_call.namespace = call.namespace
             subgraph_call.is_retry = call.namespace in earlier and bool(call.steps) and call.steps[0].is_input
             earlier.add(call.namespace)
-            self._player.replay_nested(call, graph, scope, branch, call.given, subgraph_call)
+            self._play_nested(call, graph, branch, call.given, subgraph_call)
 
     def _play_subgraph(
         self, position: Position, scope: Scope, node: NodeProgram, record: RecordedTask
@@ -187,7 +177,7 @@ class TaskPlayer:
         program, definition = run.program, node.node
         assert definition is not None
         fields = frozenset(program.channels) if program.graph.schema.closed else None
-        callee = _PlayedSubgraph(self._player, cast(CompiledGraph, definition.action), scope, call)
+        callee = _PlayedSubgraph(self._play_nested, cast(CompiledGraph, definition.action), scope, call)
         play, _ = subgraph_calls(cast(Any, callee), definition.memory, fields, frozenset(program.merging))
         checkpoint = cast(Checkpoint, scope.checkpoint)
         try:
@@ -214,8 +204,8 @@ class _Abandoned(BaseException):
 class _PlayedSubgraph:
     """A subgraph whose recorded run is played in place of a new run."""
 
-    def __init__(self, player: Player, graph: CompiledGraph, scope: Scope, call: RecordedRun) -> None:
-        self._player = player
+    def __init__(self, play: PlayNested, graph: CompiledGraph, scope: Scope, call: RecordedRun) -> None:
+        self._play = play
         self._graph = graph
         self._scope = scope
         self._call = call
@@ -229,7 +219,7 @@ class _PlayedSubgraph:
         branch = call_line(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)
         schema = graph.graph.input_schema
         value = common_fields(state, frozenset(schema.fields) if schema.closed else None)
-        outcome = self._player.replay_nested(self._call, graph, scope, branch, value, call)
+        outcome = self._play(self._call, graph, branch, value, call)
         if outcome is None:
             raise _Abandoned
         if outcome.error is not None:

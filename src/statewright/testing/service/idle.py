@@ -59,12 +59,15 @@ class IdleDetector:
 
     async def _run_once(self, seconds: float) -> None:
         """Let the worker and every background task look for work once."""
-        worker, background = self._service.worker, self._service.watched
-        claim_number, mark = self._ledger.claims, background.mark()
+        worker, tasks, claim_number = self._service.worker, self._service.watched, self._ledger.claims
+        marks = [task.started for task in tasks]
         until = asyncio.get_running_loop().time() + seconds
         self._service.ring()
-        while self._ledger.last_empty_claim <= claim_number or not background.swept_since(mark):
-            if worker is not None and worker.is_full and background.swept_since(mark):
+        while True:
+            have_swept = all(task.ended > mark for task, mark in zip(tasks, marks, strict=True))
+            # A full worker claims nothing, so there is no empty claim to wait for.
+            has_claimed = self._ledger.last_empty_claim > claim_number or (worker is not None and worker.is_full)
+            if have_swept and has_claimed:
                 return
             if asyncio.get_running_loop().time() > until:
                 raise TimeoutError(await self._timeout_message())
@@ -72,7 +75,7 @@ class IdleDetector:
 
     async def _timeout_message(self) -> str:
         runs = await self._list_claimed()
-        nodes = [f"{task.node!r} of {task.run_id}" for task in self._tasks.of(runs)]
+        nodes = [f"{task.node!r} of {task.run_id}" for task in self._tasks.running(runs)]
         at_work = ", ".join(nodes or runs) or "nothing known"
         return (
             f"The service was not idle within {self._patience:g} seconds. Running: {at_work}. "
@@ -84,6 +87,7 @@ class IdleDetector:
         return [run.id for run in runs]
 
     async def _is_idle(self, elapsed: float) -> bool:
+        # Deliveries leave the process, so a slow receiver is waited for, but not for ever.
         if elapsed < DELIVERY_SECONDS and await aresolve(self._ledger.count(Delivery, _IN_FLIGHT)):
             return False
         runs, worker = await self._list_claimed(), self._service.worker
@@ -93,7 +97,7 @@ class IdleDetector:
 
     def _waits_for_clock(self, run_ids: Sequence[str]) -> bool:
         """Return whether all running nodes wait for another attempt, and the clock has their alarms."""
-        tasks = self._tasks.of(run_ids)
+        tasks = self._tasks.running(run_ids)
         now = self._clock.monotonic()
         if {task.run_id for task in tasks} != set(run_ids) or len(self._clock.wait_times()) < len(tasks):
             return False

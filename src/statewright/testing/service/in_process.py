@@ -47,10 +47,9 @@ class Exchange:
         elif message.get("body"):
             self._chunks.put_nowait(message["body"])
 
-    async def head(self) -> tuple[int, list[tuple[bytes, bytes]]]:
-        """Wait for status and headers, and return them."""
-        head = await self._head
-        return head["status"], list(head["headers"])
+    async def head(self) -> dict[str, Any]:
+        """Return the message with the status and the headers, once the application has sent it."""
+        return await self._head
 
     async def next_chunk(self) -> bytes:
         """Return the next chunk of the body; empty at the end."""
@@ -93,25 +92,23 @@ class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
         self._settle = settle
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        status, headers, exchange = self._thread.submit(self._exchange(request, request.read())).result()
-        return httpx.Response(status, headers=headers, stream=_Chunks(exchange, self._thread))
+        return self._thread.submit(self._respond(request, request.read())).result()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        body = await request.aread()
-        response = asyncio.wrap_future(self._thread.submit(self._exchange(request, body)))
-        status, headers, exchange = await response
-        return httpx.Response(status, headers=headers, stream=_AsyncChunks(exchange, self._thread))
+        return await asyncio.wrap_future(self._thread.submit(self._respond(request, await request.aread())))
 
-    async def _exchange(self, request: httpx.Request, body: bytes) -> tuple[int, Any, Exchange]:
+    async def _respond(self, request: httpx.Request, body: bytes) -> httpx.Response:
         exchange = Exchange(self._app, request, body)
-        status, headers = await exchange.head()
+        head = await exchange.head()
+        headers = list(head["headers"])
+        # A stream is read while the service works, so its reader must not wait until it is idle.
         if (b"content-type", b"text/event-stream; charset=utf-8") not in headers:
             await self._settle()
-        return status, headers, exchange
+        return httpx.Response(head["status"], headers=headers, stream=_Chunks(exchange, self._thread))
 
 
-class _Chunks(httpx.SyncByteStream):
-    """The body of a response, for a sync client."""
+class _Chunks(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """The body of a response, for blocking and for asynchronous clients."""
 
     def __init__(self, exchange: Exchange, thread: LoopThread) -> None:
         self._exchange = exchange
@@ -123,14 +120,6 @@ class _Chunks(httpx.SyncByteStream):
 
     def close(self) -> None:
         self._thread.submit(self._exchange.aclose()).result()
-
-
-class _AsyncChunks(httpx.AsyncByteStream):
-    """The body of a response, for an async client."""
-
-    def __init__(self, exchange: Exchange, thread: LoopThread) -> None:
-        self._exchange = exchange
-        self._thread = thread
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while chunk := await asyncio.wrap_future(self._thread.submit(self._exchange.next_chunk())):

@@ -1,7 +1,8 @@
 """A whole service in the process of a test, with a clock that skips to the next timer.
 
 Each call returns once nothing more can happen without time passing, so that a test reads like a sequential program:
-start a run, inspect it, let a year pass, inspect it again.
+start a run, inspect it, let a year pass, inspect it again. The operations are coroutines on the event loop of the
+service; each is defined once, for blocking and for awaited use.
 """
 
 from __future__ import annotations
@@ -9,22 +10,277 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Coroutine, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
+from statewright.async_futures import aresolve
 from statewright.client.sync_async import Async, Sync
-from statewright.service import ServiceSettings
+from statewright.clock import Duration, as_seconds
+from statewright.errors import InvalidRequest
+from statewright.runs import ENDED, Approval, ReceivedEvent, Run, RunEvent, RunStatus, StepRun, Wait, where
+from statewright.service import Catalog, ServiceSettings, StartRun
 from statewright.service.webhooks import WebhookSettings
 from statewright.testing.service.idle import PATIENCE
-from statewright.testing.service.operations import Operations
-from statewright.testing.service.parts import URL, ServiceParts
+from statewright.testing.service.parts import URL, WORKSPACE, ServiceParts
 from statewright.workflow.steps import Handlers, ToolsGiven
 
 if TYPE_CHECKING:
     from statewright.client import AsyncClient, Client
 
+P = ParamSpec("P")
 T = TypeVar("T")
+F = TypeVar("F", covariant=True)
+Work = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
+
+
+class StartOptions(TypedDict, total=False):
+    """Options of `start` besides the graph and the input; see `statewright.service.StartRun`."""
+
+    definition_id: str | None
+    thread_id: str | None
+    idempotency_key: str | None
+    on_busy: str
+    after: datetime | None
+    timeout: float | None
+    tags: Sequence[str]
+    metadata: Mapping[str, Any]
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    settings: Mapping[str, Any]
+
+
+class _Operation(Generic[P, T]):
+    """A method that blocks in a `TestService`, and is awaited in an `AsyncTestService`."""
+
+    def __init__(self, work: Work[P, T]) -> None:
+        self._work = work
+        functools.update_wrapper(self, work)  # pyright: ignore[reportArgumentType]
+
+    @overload
+    def __get__(self, instance: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, instance: Operations[Sync], owner: Any) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, instance: Operations[Async], owner: Any) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:
+            return self
+
+        @functools.wraps(self._work)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return instance._call(self._work(instance, *args, **kwargs))
+
+        return method
+
+
+class Operations(Generic[F]):
+    """Actions on a service, and views of its state."""
+
+    def __init__(self, parts: ServiceParts) -> None:
+        self._parts = parts
+
+    @property
+    def clock(self) -> Any:
+        """The clock of the service: `now()` is its time. Move it with `advance`, so that the service keeps up."""
+        return self._parts.clock
+
+    # -- runs
+
+    @_Operation
+    async def start(
+        self,
+        graph: str | None = None,
+        input: Any = None,  # noqa: A002  # the name in the whole API
+        **options: Unpack[StartOptions],
+    ) -> Run:
+        """Start a run of a graph or definition, and return it once nothing more happens without time passing."""
+        request = StartRun(graph=graph, input={} if input is None else input, **options)
+        started = await self._parts.service.start(WORKSPACE, request)
+        return await self._load_when_idle(started.run)
+
+    @_Operation
+    async def run(self, run: Run | str) -> Run:
+        """Return the current record of a run."""
+        return await self._parts.service.run(WORKSPACE, _id_of(run))
+
+    @_Operation
+    async def run_to_rest(self, run: Run | str) -> Run:
+        """Return the run once it has ended, is paused, or waits for input; time passes as far as needed."""
+        while True:
+            current = await self._load_when_idle(run)
+            if current.status in ENDED or current.status is RunStatus.PAUSED:
+                return current
+            if any(wait.kind != "timer" for wait in await self._list_waits(run)):
+                return current
+            if await self._skip() is None:
+                return current
+
+    @_Operation
+    async def signal(self, run: Run | str, type: str, payload: Any = None) -> Run:  # noqa: A002
+        """Send a signal to a run, possibly before the run waits for it."""
+        await self._parts.service.signal(WORKSPACE, _id_of(run), type, {} if payload is None else payload)
+        return await self._load_when_idle(run)
+
+    @_Operation
+    async def answer(self, run: Run | str, value: Any) -> Run:
+        """Answer the questions of a run: a map by their ids, or a value if there is a single question."""
+        questions = [wait.id for wait in await self._list_waits(run) if wait.kind == "question"]
+        await self._parts.service.answer(WORKSPACE, _id_of(run), _answers(questions, value))
+        return await self._load_when_idle(run)
+
+    @_Operation
+    async def approve(self, run: Run | str, *, by: str | None = None) -> Run:
+        """Approve the pending approval of a run."""
+        return await self._decide(run, "approved", by)
+
+    @_Operation
+    async def reject(self, run: Run | str, *, by: str | None = None) -> Run:
+        """Reject the pending approval of a run."""
+        return await self._decide(run, "rejected", by)
+
+    @_Operation
+    async def edit(self, run: Run | str, content: Any, *, by: str | None = None) -> Run:
+        """Approve the pending approval of a run with other content."""
+        return await self._decide(run, "edited", by, edited_content=content)
+
+    async def _decide(self, run: Run | str, decision: str, by: str | None, **content: Any) -> Run:
+        condition = where(run_id=_id_of(run), decision=None)
+        approvals: Sequence[Approval] = await aresolve(self._parts.ledger.find(Approval, condition))
+        if len(approvals) != 1:
+            raise InvalidRequest(
+                f"Run {_id_of(run)} waits for {len(approvals)} approvals, not for one. Decide with "
+                f"`service.client.approvals`."
+            )
+        await self._parts.service.decide(WORKSPACE, approvals[0].id, decision, decided_by=by, **content)
+        return await self._load_when_idle(run)
+
+    @_Operation
+    async def cancel(self, run: Run | str, reason: str | None = None) -> Run:
+        """Cancel a run."""
+        await self._parts.service.cancel(WORKSPACE, _id_of(run), reason)
+        return await self._load_when_idle(run)
+
+    @_Operation
+    async def pause(self, run: Run | str) -> Run:
+        """Pause a run after its current step."""
+        await self._parts.service.pause(WORKSPACE, _id_of(run))
+        return await self._load_when_idle(run)
+
+    @_Operation
+    async def resume(self, run: Run | str) -> Run:
+        """Resume a paused run."""
+        await self._parts.service.resume(WORKSPACE, _id_of(run))
+        return await self._load_when_idle(run)
+
+    @_Operation
+    async def retry(self, run: Run | str) -> Run:
+        """Retry a failed run from the step that failed."""
+        await self._parts.service.retry(WORKSPACE, _id_of(run))
+        return await self._load_when_idle(run)
+
+    @_Operation
+    async def send_event(self, name: str, payload: Any = None, *, key: str | None = None) -> ReceivedEvent:
+        """Send an event to the runs that wait for it and the graphs that it starts."""
+        sent = await self._parts.service.send_event(WORKSPACE, name, {} if payload is None else payload, key=key)
+        await self._parts.idle.settle()
+        return sent
+
+    # -- views
+
+    @_Operation
+    async def steps(self, run: Run | str) -> Sequence[StepRun]:
+        """Return the steps of a run."""
+        return await self._parts.service.steps(WORKSPACE, _id_of(run))
+
+    @_Operation
+    async def state(self, run: Run | str) -> Mapping[str, Any]:
+        """Return the state of a run."""
+        return await self._parts.service.state(WORKSPACE, _id_of(run))
+
+    @_Operation
+    async def events(self, run: Run | str) -> Sequence[RunEvent]:
+        """Return all events of a run."""
+        return await self._parts.service.events(WORKSPACE, _id_of(run), limit=1_000_000)
+
+    @_Operation
+    async def waits(self, run: Run | str) -> Sequence[Wait]:
+        """Return the open waits of a run."""
+        return await self._list_waits(run)
+
+    # -- time
+
+    @_Operation
+    async def settle(self) -> None:
+        """Wait until nothing more can happen without time passing.
+
+        The other methods do this themselves. Raises TimeoutError, with the running nodes, if it takes too long.
+        """
+        await self._parts.idle.settle()
+
+    @_Operation
+    async def skip_to_next_timer(self) -> datetime | None:
+        """Let time pass until the next timer, retry, schedule or delivery, and return its time; None if there is none.
+
+        When this returns, all work that was due is done.
+        """
+        return await self._skip()
+
+    @_Operation
+    async def advance(self, by: Duration) -> None:
+        """Let time pass, by seconds if `by` is a number; work that falls due is done in order."""
+        seconds = as_seconds(by)
+        if seconds < 0:
+            raise ValueError(f"Time cannot go back: {by!r}.")
+        await self._parts.idle.advance_to(self._parts.clock.now() + timedelta(seconds=seconds))
+
+    # -- coroutines that several operations share
+
+    async def _load_when_idle(self, run: Run | str) -> Run:
+        """Return the record of a run once the service is idle."""
+        await self._parts.idle.settle()
+        return await self._parts.service.run(WORKSPACE, _id_of(run))
+
+    async def _list_waits(self, run: Run | str) -> Sequence[Wait]:
+        return await aresolve(self._parts.ledger.find(Wait, where(run_id=_id_of(run))))
+
+    async def _skip(self) -> datetime | None:
+        """Let time pass until something is due, let it happen, and return its time; None if nothing is due."""
+        await self._parts.idle.settle()
+        instant = await self._parts.idle.next_instant()
+        if instant is not None:
+            self._parts.clock.jump_to(instant)
+            await self._parts.idle.settle()
+        return instant
+
+
+def _id_of(run: Run | str) -> str:
+    """Return the id of a run, passed as its record or as its id."""
+    return run if isinstance(run, str) else run.id
+
+
+def _answers(questions: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return answers by the ids of questions; a value that is not such a mapping answers a single question."""
+    if isinstance(value, Mapping):
+        answers = dict(cast("Mapping[str, Any]", value))
+        if answers and set(answers) <= set(questions):
+            return answers
+    if len(questions) != 1:
+        raise InvalidRequest(f"{len(questions)} questions are open. Pass the answers by their ids; see `waits`.")
+    return {questions[0]: value}
 
 
 class TestService(Operations[Sync]):
@@ -53,21 +309,15 @@ class TestService(Operations[Sync]):
         patience: float = PATIENCE,
         **service: Any,
     ) -> None:
-        super().__init__(
-            ServiceParts(
-                graphs or {},
-                handlers,
-                definitions,
-                models=models,
-                tools=tools,
-                path=path,
-                start=start,
-                settings=settings,
-                webhooks=webhooks,
-                patience=patience,
-                service=service,
-            )
+        catalog = Catalog(
+            handlers=handlers if isinstance(handlers, Handlers) else Handlers(handlers), models=models, tools=tools
         )
+        for name, graph in (graphs or {}).items():
+            catalog.serve(name, graph)
+        for definition in definitions:
+            catalog.serve_steps(definition)
+        options = {**service, "settings": settings, "webhooks": webhooks}
+        super().__init__(ServiceParts(catalog, path=path, start=start, patience=patience, options=options))
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return self._parts.thread.submit(work).result()

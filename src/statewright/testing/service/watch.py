@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -105,17 +105,17 @@ class TaskWatch(Instrument):
     def on_tool_called(self, event: Event) -> None:
         self.event_count += 1
 
-    def of(self, run_ids: Sequence[str]) -> list[RunningTask]:
+    def running(self, run_ids: Sequence[str]) -> list[RunningTask]:
         """Return the running tasks of some runs."""
         with self._lock:
             return [task for task in self._running.values() if task.run_id in run_ids]
 
 
 @dataclass(slots=True)
-class WatchedPart:
+class WatchedTask:
     """A background task that counts its sweeps."""
 
-    part: BackgroundTask
+    task: BackgroundTask
     started: int = 0
     ended: int = 0
     """The number of the last completed sweep."""
@@ -124,36 +124,21 @@ class WatchedPart:
         self.started += 1
         number = self.started
         try:
-            return await self.part.sweep(now)
+            return await self.task.sweep(now)
         finally:
             self.ended = number
 
     async def close(self) -> None:
-        close: Any = getattr(self.part, "close", None)
+        close: Any = getattr(self.task, "close", None)
         if close is not None:
             await close()
-
-
-@dataclass(slots=True)
-class WatchedParts:
-    """All background tasks."""
-
-    parts: list[WatchedPart] = field(default_factory=list[WatchedPart])
-
-    def mark(self) -> list[int]:
-        """Return the number of started sweeps of each task."""
-        return [part.started for part in self.parts]
-
-    def swept_since(self, mark: list[int]) -> bool:
-        """Return whether each task has started and completed a sweep since the mark."""
-        return all(part.ended > started for part, started in zip(self.parts, mark, strict=True))
 
 
 class WatchedService(Service):
     """A service with observed background tasks."""
 
-    watched: WatchedParts
+    watched: list[WatchedTask]
 
     def _background_tasks(self) -> list[BackgroundTask]:
-        self.watched = WatchedParts([WatchedPart(part) for part in super()._background_tasks()])
-        return list(self.watched.parts)
+        self.watched = [WatchedTask(task) for task in super()._background_tasks()]
+        return list(self.watched)

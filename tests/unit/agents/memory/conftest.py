@@ -17,7 +17,7 @@ Shown = Callable[..., str]
 def _message(word: str) -> Message:
     kind, rest = word[0], word[1:]
     if kind == "c":
-        calls = tuple(ToolCall(one, "look", {"at": one}) for one in rest.split(","))
+        calls = tuple(ToolCall(call_id, "look", {"at": call_id}) for call_id in rest.split(","))
         return Message(word, role="assistant", tool_calls=calls)
     if kind == "r":
         return Message(word, role="tool", tool_call_id=rest)
@@ -26,13 +26,13 @@ def _message(word: str) -> Message:
 
 @pytest.fixture
 def talk() -> Talk:
-    """Messages from words: `s` of the system, `u` of the user, `a` of the assistant, `c1,2` calls, `r1` a result."""
+    """Return a function that creates messages: `s` system, `u` user, `a` assistant, `c1,2` calls, `r1` a result."""
     return lambda text: [_message(word) for word in text.split()]
 
 
 @pytest.fixture
 def shown() -> Shown:
-    """What a strategy sends of messages, as the words that they were made of."""
+    """Return a function that returns the words of the messages that a strategy selects."""
 
     def select(strategy: MemoryStrategy, messages: Sequence[Message], **context: object) -> str:
         sent = asyncio.run(strategy.select(messages, context=MemoryContext(**context)))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Drawings of many shapes: what holds of a form holds for each of them."""
+"""Drawings of many shapes, with which each output format is tested."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from statewright.graph.draw import Drawing, DrawnEdge, DrawnNode
 
 
 def of(nodes: str, *edges: str) -> Drawing:
-    """A drawing from names, and edges such as `a-b`."""
-    ends = (edge.split("-") for edge in edges)
-    drawn = tuple(DrawnEdge(source, target) for source, target in ends)
-    return Drawing("shape", tuple(DrawnNode(name, name) for name in nodes.split()), drawn)
+    """Return a drawing of named nodes, with edges such as `a-b`."""
+    drawn_edges = tuple(DrawnEdge(*edge.split("-")) for edge in edges)
+    return Drawing("shape", tuple(DrawnNode(name, name) for name in nodes.split()), drawn_edges)
 
 
 def random_shape(seed: int) -> Drawing:
-    """A drawing with loops, parallel edges and nodes that hang on nothing."""
-    drawn = random.Random(seed)
-    names = [f"node{number}{'x' * drawn.randrange(8)}" for number in range(drawn.randrange(2, 14))]
-    edges = [f"{drawn.choice(names)}-{drawn.choice(names)}" for _ in range(drawn.randrange(1, 24))]
+    """Return a drawing with loops, parallel edges and unconnected nodes."""
+    draw = random.Random(seed)
+    names = [f"node{number}{'x' * draw.randrange(8)}" for number in range(draw.randrange(2, 14))]
+    edges = [f"{draw.choice(names)}-{draw.choice(names)}" for _ in range(draw.randrange(1, 24))]
     return of(" ".join(names), *edges)
 
 
@@ -35,7 +34,7 @@ SHAPES = {
     "skipped layers": of("a b c d e", "a-b", "b-c", "c-d", "d-e", "a-e", "a-d", "b-e"),
     "twice the same": of("a b", "a-b", "a-b"),
     "crossing": of("a b c d", "a-d", "b-c"),
-    "each to each": of("a b c d e f", *(f"{one}-{other}" for one in "abc" for other in "def")),
+    "each to each": of("a b c d e f", *(f"{source}-{target}" for source in "abc" for target in "def")),
     "two parts": of("a b c d", "a-b", "c-d"),
     "fan": of("root " + " ".join(f"leaf{n}" for n in range(9)), *(f"root-leaf{n}" for n in range(9))),
     "different widths": of("a looooooooooooong b c", "a-looooooooooooong", "a-b", "a-c", "b-c"),
@@ -45,13 +44,13 @@ SHAPES = {
 
 @pytest.fixture(params=SHAPES.values(), ids=list(SHAPES))
 def shape(request: pytest.FixtureRequest) -> Drawing:
-    """A drawing whose names are its labels."""
+    """Return a drawing whose labels are the names of its nodes."""
     return request.param
 
 
 @pytest.fixture
 def kinds() -> Drawing:
-    """A drawing with each kind of node and each kind of edge, told apart by their ends."""
+    """Return a drawing with each kind of node and edge; no two edges have the same ends."""
     return Drawing(
         "kinds",
         (
@@ -95,5 +94,5 @@ def kinds() -> Drawing:
     ]
 )
 def odd(request: pytest.FixtureRequest) -> str:
-    """A name that means something else to one of the forms."""
+    """Return a name with a special meaning in one of the formats."""
     return request.param

@@ -1,4 +1,4 @@
-"""What the tests of SQLite's checkpoints share: threads that are written by hand, and what each checkpoint was."""
+"""Fixtures of the tests of checkpoints in SQLite: commits that are written directly, and their expected contents."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from statewright.checkpoint import (
 from statewright.checkpoint.forms import restore_log
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
-from statewright.storage.sqlite.checkpoints import commits
-from statewright.storage.sqlite.checkpoints import segments as fold
+from statewright.storage.sqlite.checkpoints import commits, segments
 from statewright.storage.sqlite.checkpoints.commits import Writer
 from statewright.storage.sqlite.checkpoints.history import HistoryReader
 from statewright.storage.sqlite.checkpoints.prune import Pruner
@@ -46,7 +45,7 @@ TABLES = ("threads", "lines", "runs", "records", "segments", "grown", "jumps", "
 
 
 class Scribe:
-    """Writes to threads by hand, and remembers what each checkpoint was."""
+    """Writes commits directly to threads, and records the expected checkpoints."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
@@ -66,10 +65,9 @@ class Scribe:
         source: Any = "loop",
         **more: Any,
     ) -> Commit:
-        """A commit that follows the head of its line, unless `after` names another checkpoint. Each is a second later.
+        """Return a commit after the head of its line, or after another checkpoint, one second later than the last one.
 
-        Its id is its number in hexadecimal digits unless `name` is another one; its log has as many entries as `logs`
-        says.
+        Its id is its number in hexadecimal digits, or `name`; its log has `logs` entries.
         """
         number = next(self._numbers)
         identity = more.pop("name", f"{number:032x}")
@@ -79,7 +77,7 @@ class Scribe:
         values = dict(self.written[parent].checkpoint.values) if parent is not None and deltas is not None else {}
         for name, change in (deltas or {}).items():
             values[name] = changed(values.get(name, MISSING), change)
-        values = {name: one for name, one in values.items() if one is not MISSING}
+        values = {name: value for name, value in values.items() if value is not MISSING}
         step, run = number, more.pop("run_id", "run")
         at = BEGIN + timedelta(seconds=number)
         return Commit(
@@ -97,7 +95,7 @@ class Scribe:
         )
 
     def log(self, run: str, count: int, *, step: int = 0, at: datetime = BEGIN) -> Log:
-        return Log(run, at, tuple(("task_finished", step, "node", None, one) for one in range(count)))
+        return Log(run, at, tuple(("task_finished", step, "node", None, index) for index in range(count)))
 
     def save(self, commit: Commit, *also: Any) -> CheckpointId:
         identity: CheckpointId = self.database.write(self.writer.commit_job(commit, also))
@@ -118,7 +116,7 @@ class Scribe:
         return self.save(self.commit(deltas, **more))
 
     def count(self, count: int, line: BranchKey = LINE, **more: Any) -> list[CheckpointId]:
-        """Checkpoints each of which says how many there were before it."""
+        """Add checkpoints whose value `n` is the number of checkpoints before them."""
         return [self.add({"n": len(self.written)}, line=line, **more) for _ in range(count)]
 
     def note(
@@ -132,11 +130,11 @@ class Scribe:
     ) -> None:
         self.database.write(self.writer.results_job(line, CheckpointId(identity), pending, hold, log))
         if identity in self.written:
-            known = self.written[CheckpointId(identity)]
-            self.written[known.id] = replace(known, pending=known.pending.merged(pending))
+            saved = self.written[CheckpointId(identity)]
+            self.written[saved.id] = replace(saved, pending=saved.pending.merged(pending))
 
     def compact(self, line: BranchKey = LINE) -> int:
-        """Lay the oldest records of a line together; how many those were."""
+        """Compact the oldest records of a line, and return their number."""
 
         def job(connection: sqlite3.Connection) -> int:
             number = find_line(connection, "default", line)
@@ -151,7 +149,7 @@ class Scribe:
             pass
 
     def prune(self, thread: int = 1, *, dry_run: bool = False, **policy: Any) -> int:
-        """How many checkpoints of a thread went, or would go; what stays is remembered."""
+        """Prune a thread, and return the number of checkpoints that were, or would be, deleted."""
 
         def job(connection: sqlite3.Connection) -> int:
             self.database.head_cache.forget()
@@ -161,29 +159,29 @@ class Scribe:
         return self.database.write(job)
 
     def change(self, statement: str, *values: Any) -> None:
-        """Write to the file past everybody who knows what it means."""
+        """Change the file directly, without the classes under test."""
         with closing(sqlite3.connect(self.database.path)) as connection, connection:
             connection.execute(statement, values)
 
     def random_walk(
         self, seed: int, length: int, lines: tuple[BranchKey, ...] = (LINE, BranchKey("thread", "", "b"))
     ) -> None:
-        """Commits of every kind, with forks and jumps: the same ones for the same seed."""
-        drawn = Random(seed)
+        """Write commits of every kind, with forks and jumps; the same ones for the same seed."""
+        draw = Random(seed)
         for number in range(length):
-            line = drawn.choice(lines)
+            line = draw.choice(lines)
             after: Any = ...
-            if self.written and (line not in self.heads or drawn.random() < 0.1):
-                after = drawn.choice(list(self.written))
-            deltas = {name: change for name, change in _changes(drawn, number) if drawn.random() < 0.4}
+            if self.written and (line not in self.heads or draw.random() < 0.1):
+                after = draw.choice(list(self.written))
+            deltas = {name: change for name, change in _changes(draw, number) if draw.random() < 0.4}
             before = self.written[after if after is not ... else self.heads[line]] if self.written else None
-            had = before.checkpoint.values if before is not None else {}
-            # A list that was replaced by something else cannot be added to.
+            old_values = before.checkpoint.values if before is not None else {}
+            # A list that was replaced by another value cannot be appended to.
             deltas = {
-                name: [number] if type(change) is Added and not isinstance(had.get(name, []), list) else change
+                name: [number] if type(change) is Added and not isinstance(old_values.get(name, []), list) else change
                 for name, change in deltas.items()
             }
-            self.add(deltas, line=line, after=after, logs=drawn.randrange(3), run_id=drawn.choice(["r", "s"]))
+            self.add(deltas, line=line, after=after, logs=draw.randrange(3), run_id=draw.choice(["r", "s"]))
 
     # -- reading
 
@@ -192,12 +190,13 @@ class Scribe:
             return function(HistoryReader(connection, self.database.serde, self.database.seal))
 
     def place(self, identity: str) -> int | None:
-        """Where a checkpoint is, whatever its line."""
+        """Return the row id of a checkpoint in any line; None if it does not exist."""
         with self.database.read() as connection:
             lines = [number for (number,) in connection.execute("SELECT id FROM lines")]
-            found = [place for number in lines if (place := find_checkpoint(connection, number, identity)) is not None]
-        assert len(found) <= 1
-        return found[0] if found else None
+            row_ids = [find_checkpoint(connection, number, identity) for number in lines]
+        matches = [row_id for row_id in row_ids if row_id is not None]
+        assert len(matches) <= 1
+        return matches[0] if matches else None
 
     def loaded(self, identity: str) -> SavedCheckpoint:
         place = self.place(identity)
@@ -206,12 +205,12 @@ class Scribe:
         return self.read(lambda reader: reader.checkpoint_at(place, branch))
 
     def check(self) -> None:
-        """Fail unless each checkpoint that was written is read as it was written."""
+        """Check that each written checkpoint is read as it was written."""
         for identity, written in self.written.items():
             assert self.loaded(identity) == written
 
     def events(self, run: str = "run", thread: int = 1, after: int = 0) -> list[tuple[int, Log]]:
-        """What was written to the log of a run together, each with the number of its first event."""
+        """Return the entries that were written to the log of a run, with the number of the first event of each."""
         number = self.number_of_run(run, thread)
         stored = self.read(lambda reader: reader.log(thread, number, after))
         return [(first, restore_log(plain, run)[1]) for first, plain in stored]
@@ -223,12 +222,12 @@ class Scribe:
         return self.one("SELECT id FROM runs WHERE thread = ? AND name = ?", thread, run)
 
     def one(self, query: str, *values: Any) -> Any:
-        """The first value of the first row."""
+        """Return the first value of the first row."""
         with self.database.read() as connection:
             return connection.execute(query, values).fetchone()[0]
 
     def rows(self) -> dict[str, list[Any]]:
-        """Everything that the file says of threads."""
+        """Return all rows of the tables of threads."""
         with self.database.read() as connection:
             return {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES}
 
@@ -237,22 +236,22 @@ class Scribe:
         return tuple(len(rows[table]) for table in tables)
 
     def sizes(self) -> list[tuple[int, int]]:
-        """The first number of each segment, and how many checkpoints it holds."""
+        """Return the first number of each segment, and the number of its checkpoints."""
         return [(first, len(ids) // 16) for _, first, ids, *_ in self.rows()["segments"]]
 
     def has_base(self) -> list[bool]:
-        """Of each segment, whether it has a base."""
+        """Return for each segment whether it has a base."""
         return [row[4] is not None for row in self.rows()["segments"]]
 
 
-def _changes(drawn: Random, number: int) -> list[tuple[str, Any]]:
-    """A change of each field."""
+def _changes(draw: Random, number: int) -> list[tuple[str, Any]]:
+    """Return a random change of each field."""
     words: list[Any] = [Added([f"word {number}"]), Added([number, -number]), ["anew", number], MISSING, Added([])]
-    message = Message(f"text {number}", id=str(drawn.randrange(6)))
+    message = Message(f"text {number}", id=str(draw.randrange(6)))
     return [
-        ("plain", drawn.choice([number, "x" * number, {"a": [number], 1: None}, (1, {number}), MISSING])),
-        ("words", drawn.choices(words, [8, 4, 1, 1, 1])[0]),
-        ("messages", drawn.choices([Merged([message]), MISSING, [message]], [9, 1, 1])[0]),
+        ("plain", draw.choice([number, "x" * number, {"a": [number], 1: None}, (1, {number}), MISSING])),
+        ("words", draw.choices(words, [8, 4, 1, 1, 1])[0]),
+        ("messages", draw.choices([Merged([message]), MISSING, [message]], [9, 1, 1])[0]),
         ("late", number if number < 20 else Added([number])),
     ]
 
@@ -270,17 +269,17 @@ def scribe(database: SqliteDatabase) -> Scribe:
 
 @pytest.fixture
 def scribe_of() -> type[Scribe]:
-    """For databases that a test opens itself."""
+    """Return the class, for databases that a test opens itself."""
     return Scribe
 
 
 @pytest.fixture
 def limit(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Sets the limits by which checkpoints are laid together."""
+    """Return a function that sets the limits of compaction."""
 
     def set_limits(**limits: int) -> None:
         for name, value in limits.items():
-            for module in (commits, fold):
+            for module in (commits, segments):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, value)
 

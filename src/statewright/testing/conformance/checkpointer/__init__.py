@@ -1,1 +1,18 @@
-"""The conformance suite for checkpointers, in groups of tests."""
+"""The conformance suite for checkpointers.
+
+Derive from it, and pytest collects its tests:
+
+    class TestMySaver(CheckpointerConformance):
+        def make_saver(self):
+            return MySaver()
+"""
+
+from __future__ import annotations
+
+from statewright.testing.conformance.checkpointer.leases import LeaseTests
+from statewright.testing.conformance.checkpointer.threads import ThreadTests
+from statewright.testing.conformance.checkpointer.writes import WriteTests
+
+
+class CheckpointerConformance(WriteTests, LeaseTests, ThreadTests):
+    """The promises of the port `Checkpointer`, one test each."""

@@ -16,6 +16,7 @@ from statewright.testing.conformance.checkpointer.samples import (
     get_lease,
     lease_request,
     load_head,
+    write_commit,
 )
 
 
@@ -24,9 +25,9 @@ class LeaseTests(CheckpointerSuite):
 
     def test_a_held_thread_cannot_be_claimed_by_another_owner(self) -> None:
         saver = self.make_saver()
-        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        head = write_commit(saver, None, hold=lease_request("first", claims=True))
         other = lease_request("second", claims=True)
-        error = raises(ThreadBusy, lambda: resolve(saver.commit(commit_after(head, hold=other))))
+        error = raises(ThreadBusy, lambda: write_commit(saver, head, hold=other))
         assert error.owner == "first"
         raises(ThreadBusy, lambda: resolve(saver.save_results(LINE, head, Pending(paused=True), hold=other)))
         raises(ThreadBusy, lambda: resolve(saver.renew("thread", other)))
@@ -37,18 +38,18 @@ class LeaseTests(CheckpointerSuite):
 
     def test_an_owner_may_write_until_it_releases_the_thread(self) -> None:
         saver = self.make_saver()
-        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
-        head = resolve(saver.commit(commit_after(head, hold=lease_request("first"))))
+        head = write_commit(saver, None, hold=lease_request("first", claims=True))
+        head = write_commit(saver, head, hold=lease_request("first"))
         resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request("first", seconds=None)))
         assert resolve(saver.lease("thread")) is None
-        raises(LeaseLost, lambda: resolve(saver.commit(commit_after(head, hold=lease_request("first")))))
-        resolve(saver.commit(commit_after(head, hold=lease_request("second", claims=True))))
+        raises(LeaseLost, lambda: write_commit(saver, head, hold=lease_request("first")))
+        write_commit(saver, head, hold=lease_request("second", claims=True))
 
     def test_an_expired_lease_is_taken_over_with_a_higher_epoch(self) -> None:
         saver = self.make_saver()
-        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        head = write_commit(saver, None, hold=lease_request("first", claims=True))
         before = get_lease(saver)
-        head = resolve(saver.commit(commit_after(head, hold=lease_request("second", after=61, claims=True))))
+        head = write_commit(saver, head, hold=lease_request("second", after=61, claims=True))
         after = get_lease(saver)
         assert (after.owner, after.epoch > before.epoch) == ("second", True)
         raises(
@@ -63,7 +64,7 @@ class LeaseTests(CheckpointerSuite):
 
     def _check_that_a_claim_notices(self, write: Callable[[Checkpointer, CheckpointId], None]) -> None:
         saver = self.make_saver()
-        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        head = write_commit(saver, None, hold=lease_request("first", claims=True))
         resolve(saver.renew("thread", lease_request("first", seconds=1)))
         loaded = load_head(saver)
         assert loaded.epoch is not None
@@ -72,7 +73,7 @@ class LeaseTests(CheckpointerSuite):
 
         claim = lease_request("second", after=3600, claims=True)._replace(expected_epoch=loaded.epoch)
         current = load_head(saver)
-        raises(CheckpointConflict, lambda: resolve(saver.commit(commit_after(head, hold=claim))))
+        raises(CheckpointConflict, lambda: write_commit(saver, head, hold=claim))
         raises(CheckpointConflict, lambda: resolve(saver.save_results(LINE, head, Pending(paused=True), hold=claim)))
         raises(CheckpointConflict, lambda: resolve(saver.renew("thread", claim)))
         assert (load_head(saver), load_head(saver).epoch) == (current, current.epoch), write
@@ -82,9 +83,9 @@ class LeaseTests(CheckpointerSuite):
 
     def test_writes_of_the_holder_keep_the_epoch_until_it_releases_the_thread(self) -> None:
         saver = self.make_saver()
-        head = resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        head = write_commit(saver, None, hold=lease_request("first", claims=True))
         epochs = [load_head(saver).epoch]
-        head = resolve(saver.commit(commit_after(head, hold=lease_request("first", after=1))))
+        head = write_commit(saver, head, hold=lease_request("first", after=1))
         epochs.append(load_head(saver).epoch)
         resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request("first", after=50)))
         resolve(saver.renew("thread", lease_request("first", after=100)))
@@ -114,7 +115,7 @@ class LeaseTests(CheckpointerSuite):
         add_holder(gone)
         add_holder(alive)
         try:
-            head = resolve(saver.commit(commit_after(None, hold=lease_request(gone, claims=True))))
+            head = write_commit(saver, None, hold=lease_request(gone, claims=True))
             raises(ThreadBusy, lambda: resolve(saver.renew("thread", lease_request(alive, claims=True))))
             discard_holder(gone)
             resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request(alive, claims=True)))
@@ -126,7 +127,7 @@ class LeaseTests(CheckpointerSuite):
     def test_a_holder_learns_of_requests_when_it_renews_its_lease(self) -> None:
         saver = self.make_saver()
         assert resolve(saver.want("thread", "interrupt")) is None
-        resolve(saver.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        write_commit(saver, None, hold=lease_request("first", claims=True))
         resolve(saver.want("thread", "rollback"))
         renewed = resolve(saver.renew("thread", lease_request("first")))
         assert renewed is not None
@@ -134,7 +135,7 @@ class LeaseTests(CheckpointerSuite):
 
     def test_a_refused_first_write_leaves_no_thread_behind(self) -> None:
         saver = self.make_saver()
-        raises(CheckpointConflict, lambda: resolve(saver.commit(commit_after(None, expected="other"))))
+        raises(CheckpointConflict, lambda: write_commit(saver, None, expected="other"))
         raises(CheckpointNotFound, lambda: resolve(saver.copy_thread("thread", "copy")))
 
 

@@ -35,7 +35,7 @@ class CheckpointerSuite:
         """Commit `count` checkpoints, each on the one before."""
         ids: list[CheckpointId] = []
         for n in range(count):
-            ids.append(resolve(saver.commit(commit_after(ids[-1] if ids else None, line=line, n=n))))
+            ids.append(write_commit(saver, ids[-1] if ids else None, line=line, n=n))
         return ids
 
 
@@ -56,6 +56,11 @@ def commit_after(
         "metadata": {"nodes": ["a"]},
     }
     return Commit(**{**values, **fields})
+
+
+def write_commit(saver: Checkpointer, parent: str | None, **fields: Any) -> CheckpointId:
+    """Commit a checkpoint after `parent`, and return its id."""
+    return resolve(saver.commit(commit_after(parent, **fields)))
 
 
 def lease_request(
@@ -83,3 +88,8 @@ def get_lease(saver: Checkpointer) -> Lease:
     lease = resolve(saver.lease("thread"))
     assert lease is not None
     return lease
+
+
+def history_ids(saver: Checkpointer, **options: Any) -> list[CheckpointId]:
+    """Return the ids of the checkpoints of the thread, newest first."""
+    return [saved.id for saved in resolve(saver.history("thread", **options))]

@@ -16,8 +16,10 @@ from statewright.testing.conformance.checkpointer.samples import (
     LINE,
     CheckpointerSuite,
     commit_after,
+    history_ids,
     load_head,
     log_entry,
+    write_commit,
 )
 
 
@@ -26,7 +28,7 @@ class ThreadTests(CheckpointerSuite):
 
     def test_events_are_numbered_by_run_and_written_with_their_commit(self) -> None:
         saver = self.make_saver()
-        head = resolve(saver.commit(commit_after(None, log=log_entry("a", "a", "b"))))
+        head = write_commit(saver, None, log=log_entry("a", "a", "b"))
         refused = commit_after("elsewhere", log=log_entry("a"))
         raises(CheckpointConflict, lambda: resolve(saver.commit(refused)))
         resolve(saver.save_results(LINE, head, Pending(), log=log_entry("b")))
@@ -42,9 +44,9 @@ class ThreadTests(CheckpointerSuite):
     def test_history_is_newest_first_and_can_be_limited(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 4)
-        assert [saved.id for saved in resolve(saver.history("thread"))] == ids[::-1]
-        assert [saved.id for saved in resolve(saver.history("thread", before=ids[2]))] == [ids[1], ids[0]]
-        assert [saved.id for saved in resolve(saver.history("thread", limit=2))] == [ids[3], ids[2]]
+        assert history_ids(saver) == ids[::-1]
+        assert history_ids(saver, before=ids[2]) == [ids[1], ids[0]]
+        assert history_ids(saver, limit=2) == [ids[3], ids[2]]
         unknown = CheckpointId("nothing")
         raises(CheckpointNotFound, lambda: list(resolve(saver.history("thread", before=unknown))))
 
@@ -67,7 +69,7 @@ class ThreadTests(CheckpointerSuite):
             resolve(saver.commit(replace(commit, checkpoint=Checkpoint(checkpoint_id, n, {"n": n}, ()))))
         assert resolve(saver.load("thread", checkpoint_id=large)) is None
         raises(CheckpointNotFound, lambda: list(resolve(saver.history("thread", before=large))))
-        assert [saved.id for saved in resolve(saver.history("thread"))] == [spaced, small]
+        assert history_ids(saver) == [spaced, small]
         commit = commit_after(spaced, n=2)
         resolve(saver.commit(replace(commit, checkpoint=Checkpoint(large, 2, {"n": 2}, ()))))
         for n, checkpoint_id in enumerate((small, spaced, large)):
@@ -96,7 +98,7 @@ class ThreadTests(CheckpointerSuite):
         saver = self.make_saver()
         names = ["a", "a\x00", "a\x00b", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
         for name in names:
-            resolve(saver.commit(commit_after(None, line=BranchKey(name))))
+            write_commit(saver, None, line=BranchKey(name))
         for prefix in ("", *names, "a\x00bc", "%", "_"):
             matches = [entry.thread_id for entry in resolve(saver.threads(prefix=prefix))]
             assert sorted(matches) == sorted(name for name in names if name.startswith(prefix))
@@ -104,10 +106,10 @@ class ThreadTests(CheckpointerSuite):
     def test_a_branch_has_its_own_head_and_the_history_of_its_ancestors(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 3)
-        fork = resolve(saver.commit(commit_after(ids[0], line=LINE._replace(branch="b"), n=7, expected=None)))
+        fork = write_commit(saver, ids[0], line=LINE._replace(branch="b"), n=7, expected=None)
         assert load_head(saver).id == ids[2]
         assert load_head(saver, branch="b").id == fork
-        assert [saved.id for saved in resolve(saver.history("thread", branch="b"))] == [fork, ids[0]]
+        assert history_ids(saver, branch="b") == [fork, ids[0]]
         assert list(resolve(saver.branches("thread"))) == ["b", "main"]
 
     def test_namespaces_have_their_own_history_and_are_deleted_with_nested_ones(self) -> None:
@@ -117,7 +119,7 @@ class ThreadTests(CheckpointerSuite):
             self.chain(saver, 1, LINE._replace(namespace=namespace))
         self.chain(saver, 1, LINE._replace(namespace="a:10", branch="other"))
         assert list(resolve(saver.namespaces("thread"))) == ["", "a:1", "a:10", "a:1:1", "a:1|b:2"]
-        resolve(saver.commit(commit_after(head, drops=("a:1",))))
+        write_commit(saver, head, drops=("a:1",))
         assert all(resolve(saver.load("thread", namespace=name)) is None for name in ("a:1", "a:1|b:2", "a:1:1"))
         assert load_head(saver, namespace="a:10")
         assert list(resolve(saver.namespaces("thread"))) == ["", "a:10"]
@@ -127,8 +129,8 @@ class ThreadTests(CheckpointerSuite):
         (head,) = self.chain(saver, 1)
         call = LINE._replace(namespace="a:1")
         ids = self.chain(saver, 3, call)
-        fork = resolve(saver.commit(commit_after(ids[1], line=call._replace(branch="b"), n=7, expected=None)))
-        resolve(saver.commit(commit_after(head, drops=("a:1",))))
+        fork = write_commit(saver, ids[1], line=call._replace(branch="b"), n=7, expected=None)
+        write_commit(saver, head, drops=("a:1",))
         assert resolve(saver.load("thread", namespace="a:1")) is None
         left = load_head(saver, namespace="a:1", branch="b")
         assert (left.id, left.checkpoint.values) == (fork, {"n": 7})
@@ -153,7 +155,7 @@ class ThreadTests(CheckpointerSuite):
         saver = self.make_saver()
         ids = self.chain(saver, 2)
         resolve(saver.copy_thread("thread", "copy"))
-        resolve(saver.commit(commit_after(ids[1], n=5)))
+        write_commit(saver, ids[1], n=5)
         copied = load_head(saver, "copy")
         assert (copied.id, copied.line.thread_id) == (ids[1], "copy")
         raises(CheckpointConflict, lambda: resolve(saver.copy_thread("thread", "copy")))

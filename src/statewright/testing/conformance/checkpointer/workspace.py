@@ -23,8 +23,16 @@ from statewright.errors import CheckpointConflict, CheckpointNotFound, InvalidCo
 from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.testing.conformance.assertions import raises
-from statewright.testing.conformance.checkpointer.checkpointer import CheckpointerConformance
-from statewright.testing.conformance.checkpointer.samples import LINE, commit_after, lease_request, load_head, log_entry
+from statewright.testing.conformance.checkpointer import CheckpointerConformance
+from statewright.testing.conformance.checkpointer.samples import (
+    LINE,
+    commit_after,
+    history_ids,
+    lease_request,
+    load_head,
+    log_entry,
+    write_commit,
+)
 
 
 class WorkspaceCheckpointerConformance(CheckpointerConformance):
@@ -63,7 +71,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         assert load_head(saver.for_workspace("one")).id == commit.checkpoint.id
         assert resolve(written) == commit.checkpoint.id
 
-    def test_only_workspaces_with_threads_are_listed(self) -> None:
+    def test_only_workspaces_with_threads_are_thread_ids(self) -> None:
         saver = self.make_saver()
         first, second = saver.for_workspace("one"), saver.for_workspace("two")
         assert list(resolve(saver.workspaces())) == []
@@ -86,8 +94,8 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         self.chain(second, 1, LINE._replace(branch="b"))
         self.chain(second, 1, LINE._replace(namespace="a:1"))
         assert (load_head(first).id, load_head(second).id) == (ids[-1], others[-1])
-        assert [saved.id for saved in resolve(first.history("thread"))] == ids[::-1]
-        assert [saved.id for saved in resolve(second.history("thread", branch="main"))] == others
+        assert history_ids(first) == ids[::-1]
+        assert history_ids(second, branch="main") == others
         assert resolve(second.load("thread", checkpoint_id=ids[0])) is None
         assert (list(resolve(first.branches("thread"))), list(resolve(first.namespaces("thread")))) == (["main"], [""])
         assert list(resolve(second.branches("thread"))) == ["b", "main"]
@@ -97,7 +105,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
     def test_nothing_is_added_to_a_thread_of_another_workspace(self) -> None:
         first, second = self._two_workspaces()
         (head,) = self.chain(first, 1)
-        raises(CheckpointConflict, lambda: resolve(second.commit(commit_after(head))))
+        raises(CheckpointConflict, lambda: write_commit(second, head))
         raises(CheckpointNotFound, lambda: resolve(second.save_results(LINE, head, Pending(paused=True))))
         self.chain(second, 1)
         resolve(second.save_results(LINE, CheckpointId(load_head(second).id), Pending(paused=True)))
@@ -107,10 +115,10 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
 
     def test_leases_are_separate_between_workspaces(self) -> None:
         first, second = self._two_workspaces()
-        resolve(first.commit(commit_after(None, hold=lease_request("first", claims=True))))
+        write_commit(first, None, hold=lease_request("first", claims=True))
         assert resolve(second.lease("thread")) is None
         assert resolve(second.want("thread", "interrupt")) is None
-        resolve(second.commit(commit_after(None, hold=lease_request("second", claims=True))))
+        write_commit(second, None, hold=lease_request("second", claims=True))
         resolve(second.want("thread", "rollback"))
         resolve(second.renew("thread", lease_request("second", seconds=120)))
         held, other = resolve(first.renew("thread", lease_request("first"))), resolve(second.lease("thread"))
@@ -123,8 +131,8 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
 
     def test_logs_are_separate_between_workspaces_even_for_equal_run_ids(self) -> None:
         first, second = self._two_workspaces()
-        resolve(first.commit(commit_after(None, log=log_entry("a"))))
-        head = resolve(second.commit(commit_after(None, log=log_entry("b"))))
+        write_commit(first, None, log=log_entry("a"))
+        head = write_commit(second, None, log=log_entry("b"))
         resolve(second.save_results(LINE, head, Pending(), log=log_entry("a")))
         assert [(event.run_id, event.seq) for event in resolve(first.events("thread"))] == [("a", 1)]
         assert [(event.run_id, event.seq) for event in resolve(second.events("thread"))] == [("b", 1), ("a", 1)]
@@ -135,9 +143,9 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
             for name in names:
                 self.chain(saver, 1, BranchKey(f"thread-{name}"))
         for saver, names in ((first, "ab"), (second, "bc")):
-            assert sorted(_listed(saver)) == [f"thread-{name}" for name in names]
-            assert len(_listed(saver, limit=1)) == 1
-        assert _listed(first, prefix="thread-c") == []
+            assert sorted(_thread_ids(saver)) == [f"thread-{name}" for name in names]
+            assert len(_thread_ids(saver, limit=1)) == 1
+        assert _thread_ids(first, prefix="thread-c") == []
 
     def test_pruning_spares_other_workspaces(self) -> None:
         first, second = self._two_workspaces()
@@ -146,7 +154,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         for thread_id in ("thread", None):
             resolve(first.prune(PrunePolicy(keep_last=1), thread_id=thread_id))
         assert len(resolve(first.history("thread"))) == 1
-        assert [saved.id for saved in resolve(second.history("thread"))] == ids[::-1]
+        assert history_ids(second) == ids[::-1]
         assert resolve(first.prune(PrunePolicy(keep_last=1), dry_run=True)).checkpoints == 0
         assert resolve(second.prune(PrunePolicy(keep_last=1), dry_run=True)).checkpoints == 2
 
@@ -168,10 +176,10 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         ids = self.chain(second, 2)
         resolve(first.delete_thread("thread"))
         assert resolve(first.load("thread")) is None
-        assert [saved.id for saved in resolve(second.history("thread"))] == ids[::-1]
+        assert history_ids(second) == ids[::-1]
         (head,) = self.chain(first, 1)
         assert (load_head(first).id, load_head(second).id) == (head, ids[-1])
 
 
-def _listed(saver: Checkpointer, **options: Any) -> list[str]:
+def _thread_ids(saver: Checkpointer, **options: Any) -> list[str]:
     return [entry.thread_id for entry in resolve(saver.threads(**options))]

@@ -7,7 +7,14 @@ from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, InterruptId
 from statewright.testing.conformance.assertions import raises, run_concurrently
-from statewright.testing.conformance.checkpointer.samples import LINE, CheckpointerSuite, commit_after, load_head
+from statewright.testing.conformance.checkpointer.samples import (
+    LINE,
+    CheckpointerSuite,
+    commit_after,
+    history_ids,
+    load_head,
+    write_commit,
+)
 
 
 class WriteTests(CheckpointerSuite):
@@ -36,15 +43,15 @@ class WriteTests(CheckpointerSuite):
     def test_a_commit_on_an_old_head_is_refused_and_changes_nothing(self) -> None:
         saver = self.make_saver()
         ids = self.chain(saver, 2)
-        error = raises(CheckpointConflict, lambda: resolve(saver.commit(commit_after(ids[0], n=9))))
+        error = raises(CheckpointConflict, lambda: write_commit(saver, ids[0], n=9))
         assert (error.expected, error.found) == (ids[0], ids[1])
         assert load_head(saver).id == ids[1]
-        assert [saved.id for saved in resolve(saver.history("thread"))] == [ids[1], ids[0]]
+        assert history_ids(saver) == [ids[1], ids[0]]
 
     def test_one_of_several_commits_on_the_same_head_wins(self) -> None:
         saver = self.make_saver()
         (head,) = self.chain(saver, 1)
-        lost = run_concurrently(8, lambda n: resolve(saver.commit(commit_after(head, n=n))))
+        lost = run_concurrently(8, lambda n: write_commit(saver, head, n=n))
         assert [type(error) for error in lost] == [CheckpointConflict] * 7
         assert len(list(resolve(saver.history("thread")))) == 2
 
@@ -82,7 +89,7 @@ class WriteTests(CheckpointerSuite):
         resolve(saver.commit(fork))
         saved = load_head(saver, checkpoint_id=head)
         assert saved.pending.journal != {}
-        resolve(saver.commit(commit_after(head)))
+        write_commit(saver, head)
         saved = load_head(saver, checkpoint_id=head)
         assert saved.pending.journal == {}
 

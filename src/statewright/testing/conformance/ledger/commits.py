@@ -11,7 +11,7 @@ from statewright.futures import resolve
 from statewright.ids import TaskId
 from statewright.runs import Absent, Advance, Change, Delete, Insert, Ledger, NewEvent, Run, RunLabel, where
 from statewright.testing.conformance.assertions import raises
-from statewright.testing.conformance.checkpointer.samples import commit_after, load_head
+from statewright.testing.conformance.checkpointer.samples import commit_after, history_ids, load_head, write_commit
 from statewright.testing.conformance.ledger.samples import NOW, LedgerSuite, get_record, ids, label, run
 
 
@@ -39,7 +39,7 @@ class CommitTests(LedgerSuite):
     def test_a_job_is_not_committed_without_its_checkpoint(self) -> None:
         ledger = self.ledger_of(run())
         saver = self.make_saver(ledger)
-        resolve(saver.commit(commit_after(None)))
+        write_commit(saver, None)
         job = ledger.job(self.changes())
         raises(CheckpointConflict, lambda: resolve(saver.commit(commit_after(None), also=[job])))
         assert not self.is_written(ledger)
@@ -53,7 +53,7 @@ class CommitTests(LedgerSuite):
         resolve(saver.commit(first))
         second = commit_after(first.checkpoint.id, n=1)
         raises(RecordConflict, lambda: resolve(saver.commit(second, also=[job])))
-        assert [saved.id for saved in resolve(saver.history("thread"))] == [first.checkpoint.id]
+        assert history_ids(saver) == [first.checkpoint.id]
         assert not self.is_written(ledger)
 
     def test_a_job_is_atomic_with_saved_results(self) -> None:
@@ -74,7 +74,7 @@ class CommitTests(LedgerSuite):
     def test_a_job_is_atomic_with_a_deletion(self) -> None:
         ledger = self.ledger_of(run())
         saver = self.make_saver(ledger)
-        resolve(saver.commit(commit_after(None)))
+        write_commit(saver, None)
         resolve(saver.delete_thread("thread", also=[ledger.job(self.changes())]))
         assert resolve(saver.load("thread")) is None
         assert self.is_written(ledger)
@@ -85,7 +85,7 @@ class CommitTests(LedgerSuite):
             raises(RecordConflict, lambda job=job: resolve(saver.delete_thread("thread", also=[job])))
             load_head(saver)
             assert self.is_written(ledger)
-        resolve(saver.commit(commit_after(first.checkpoint.id, n=1)))
+        write_commit(saver, first.checkpoint.id, n=1)
         assert len(resolve(saver.history("thread"))) == 2
 
     def test_a_job_is_committed_even_if_the_deleted_thread_does_not_exist(self) -> None:

@@ -50,7 +50,7 @@ from statewright.testing.conformance.ledger.samples import (
 class LogTests(LedgerSuite):
     """Events of a run are numbered without gaps, and delivered to the webhooks that subscribe to them."""
 
-    def log(self, ledger: Ledger, sizes: Sequence[int]) -> list[RunEvent]:
+    def write_events(self, ledger: Ledger, sizes: Sequence[int]) -> list[RunEvent]:
         """Write advances of `r1` with these numbers of events, and return the events."""
         numbers, written = itertools.count(1), list[RunEvent]()
         for index, size in enumerate(sizes):
@@ -62,7 +62,7 @@ class LogTests(LedgerSuite):
 
     def test_events_are_numbered_without_gaps(self) -> None:
         ledger = self.ledger_of(run("r1"), run("r2"))
-        written = self.log(ledger, [1, 0, 3, 2])
+        written = self.write_events(ledger, [1, 0, 3, 2])
         assert [event.seq for event in written] == [1, 2, 3, 4, 5, 6]
         assert written[1] == RunEvent("r1", 2, "A", {"n": 2}, None, NOW + timedelta(seconds=2))
         assert written[4] == RunEvent("r1", 5, "A", {"n": 5}, "step 3", NOW + timedelta(seconds=3))
@@ -72,7 +72,7 @@ class LogTests(LedgerSuite):
 
     def test_events_are_read_in_pages(self) -> None:
         ledger = self.ledger_of(run("r1"))
-        written = self.log(ledger, [1, 3, 2])
+        written = self.write_events(ledger, [1, 3, 2])
         for after in range(8):
             assert list(resolve(ledger.events("r1", after=after))) == written[after:]
             for limit in range(4):

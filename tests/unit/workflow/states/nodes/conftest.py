@@ -1,4 +1,4 @@
-"""Calls of custom nodes, made by hand."""
+"""Calls of custom nodes, without an engine."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from statewright.workflow.states.nodes import NodeKinds, NodeResources
 
 
 class Spending:
-    """Stands where the runtime is, and counts what is spent."""
+    """Replaces the runtime, and counts the spending."""
 
     def __init__(self) -> None:
         self.tokens = 0
-
         self.recorded: list[Mapping[str, Any]] = []
         self.shows_messages = False
         self.is_recorded = True
@@ -71,7 +70,7 @@ def run_node(
     resources: NodeResources | None = None,
     **more: Any,
 ) -> Any:
-    """What a node of a kind answers to a call."""
+    """Call a node of a kind, and return its result."""
     definition = CustomNode("node", kind, config=dict(config or {}), **more)
     handler = NodeKinds().make_handler(definition, resources or NodeResources(state_id="own"))
     return asyncio.run(handler.perform(call or make_call()))
@@ -89,23 +88,25 @@ def call_with() -> Callable[..., Call]:
 
 @pytest.fixture
 def transform() -> Callable[..., Any]:
-    """The output of a transform node over a context."""
+    """Return a function that returns the output of a transform node for a context."""
 
-    def transformed(context: Mapping[str, Any], *mappings: Mapping[str, Any], call: Call | None = None, **config: Any):
-        given = call or make_call(context)
-        return run_node("transform_node", {"mappings": list(mappings), **config}, given).output
+    def transformed_output(
+        context: Mapping[str, Any], *mappings: Mapping[str, Any], call: Call | None = None, **config: Any
+    ):
+        node_call = call or make_call(context)
+        return run_node("transform_node", {"mappings": list(mappings), **config}, node_call).output
 
-    return transformed
+    return transformed_output
 
 
 @pytest.fixture
 def faults_of() -> Callable[..., list[tuple[tuple[str | int, ...], bool]]]:
-    """Where a definition is wrong (true) or odd (false)."""
+    """Return a function that returns the paths of the errors (true) and warnings (false) of a definition."""
 
     def faults(kind: str, config: Mapping[str, Any]) -> list[tuple[tuple[str | int, ...], bool]]:
-        found = NodeKinds().check_config(CustomNode("node", kind, config=config))
-        assert all(fault.message and fault.suggestion for fault in found)
-        return [(fault.path, fault.is_error) for fault in found]
+        result = NodeKinds().check_config(CustomNode("node", kind, config=config))
+        assert all(fault.message and fault.suggestion for fault in result)
+        return [(fault.path, fault.is_error) for fault in result]
 
     return faults
 

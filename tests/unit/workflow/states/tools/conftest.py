@@ -1,4 +1,4 @@
-"""A real service on this machine, and a folder with modules that tools come from."""
+"""An HTTP service on a local port, and a folder of modules with tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 
 class Service(ThreadingHTTPServer):
-    """Answers with what it is told, and remembers what it was asked."""
+    """Responds with configured answers, and records requests."""
 
     daemon_threads = True
 
@@ -22,7 +22,7 @@ class Service(ThreadingHTTPServer):
         self.asked: list[dict[str, Any]] = []
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.stop = threading.Event()
-        """Ends the answers that never end."""
+        """Ends the responses that otherwise never end."""
 
     @property
     def host(self) -> str:
@@ -33,7 +33,7 @@ class Service(ThreadingHTTPServer):
         return f"http://{self.host}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients of these tests hang up in the middle."""
+        """Ignore errors, because clients of these tests disconnect during responses."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -49,22 +49,22 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/drip":
             self._drip()
             return
-        status, more, said = self.server.answers.get(self.path, (200, {}, b"hello"))
+        status, headers_of_answer, content = self.server.answers.get(self.path, (200, {}, b"hello"))
         self.send_response(status)
-        for name, value in {"content-length": str(len(said)), **more}.items():
+        for name, value in {"content-length": str(len(content)), **headers_of_answer}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(said)
+            self.wfile.write(content)
 
     def _drip(self) -> None:
-        """A header that never comes to an end."""
+        """Send a header without an end."""
         self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
         while not self.server.stop.wait(0.05):
             self.wfile.write(b"x")
 
     def __getattr__(self, name: str) -> Any:
-        """The same for all methods: `do_GET` and the like."""
+        """Handle all HTTP methods, `do_GET` and the others, in the same way."""
         if name.startswith("do_"):
             return self._answer
         raise AttributeError(name)
@@ -87,7 +87,7 @@ def service() -> Iterator[Service]:
 
 @pytest.fixture
 def other(service: Service) -> Iterator[Service]:
-    """A second one: another origin."""
+    """Yield a second service, which is another origin."""
     server = Service()
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -100,10 +100,10 @@ def other(service: Service) -> Iterator[Service]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a module whose name nobody else has."""
+    """Return a folder with a module of a unique name."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     name = f"own_{abs(hash(str(tmp_path)))}"
-    (tmp_path / f"{name}.py").write_text("number = 3\n\n\ndef triple(one: int) -> int:\n    return one * number\n")
+    (tmp_path / f"{name}.py").write_text("number = 3\n\n\ndef triple(value: int) -> int:\n    return value * number\n")
     (tmp_path / f"{name}_broken.py").write_text("1 / 0\n")
     (tmp_path / f"{name}_lost.py").write_text("import there_is_no_such_module\n")
     return tmp_path

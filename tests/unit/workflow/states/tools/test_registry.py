@@ -37,7 +37,7 @@ def test_a_module_is_imported_when_its_tool_is_wanted(folder: Path) -> None:
     assert name not in sys.modules
     tool = registry.get("triple")
     assert registry.get("triple") is tool
-    assert asyncio.run(tool.call({"one": 2}, context=ToolContext())) == 6
+    assert asyncio.run(tool.call({"value": 2}, context=ToolContext())) == 6
 
 
 def test_some_tools_are_imported_when_they_are_wanted(folder: Path) -> None:

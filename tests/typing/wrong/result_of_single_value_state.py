@@ -1,4 +1,4 @@
-"""A node that answers a text, where the state is a number."""
+"""A node that returns a string although the state is a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conditional edge whose answers nothing translates to nodes."""
+"""A conditional edge that returns booleans, without a mapping to nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mapping for texts, where the function answers truth values."""
+"""A mapping with string keys although the function returns booleans."""
 
 from __future__ import annotations
 

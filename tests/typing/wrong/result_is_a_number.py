@@ -1,4 +1,4 @@
-"""A node that answers a number, where the state has fields."""
+"""A node that returns a number although the state has fields."""
 
 from __future__ import annotations
 
