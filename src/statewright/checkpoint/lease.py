@@ -13,8 +13,9 @@ Every saver stores the lease in its own way, and applies the rules of this modul
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from statewright.checkpoint.holders import is_holder_gone
 from statewright.errors import LeaseLost, ThreadBusy
@@ -49,21 +50,39 @@ class Lease(NamedTuple):
         return self.until <= now or is_holder_gone(self.owner)
 
 
-class LeasedThread(Protocol):
-    """A thread as a saver stores it."""
+@dataclass(slots=True)
+class LeasedThread:
+    """A thread as a saver keeps it: its holder, with a lease, and its epoch."""
 
-    @property
-    def owner(self) -> str | None:
-        """The holder; None if there is none."""
-        ...
-
-    @property
-    def epoch(self) -> int: ...
+    epoch: int = 0
+    owner: str | None = None
+    """The holder; None if there is none."""
+    until: datetime | None = None
+    wanted: str | None = None
 
     @property
     def lease(self) -> Lease | None:
         """The lease of the holder, which may have lapsed; None without a holder."""
-        ...
+        if self.owner is None or self.until is None:
+            return None
+        return Lease(self.owner, self.epoch, self.until, self.wanted)
+
+    def take(self, request: LeaseRequest | None) -> bool:
+        """Claim, keep or release the thread. Return whether the write begins a new epoch.
+
+        It does if it claims the thread, releases it, revives a lapsed lease, or names no holder (None).
+        """
+        if request is None:
+            self.epoch += 1
+            return True
+        is_holder, has_lapsed = self.owner == request.owner, self.until is not None and self.until <= request.now
+        is_release = request.until is None
+        if is_release or not is_holder:
+            self.wanted = None
+        self.owner, self.until = None if is_release else request.owner, request.until
+        is_new = is_release or has_lapsed or not is_holder
+        self.epoch += is_new
+        return is_new
 
 
 def check_lease(thread: LeasedThread | None, thread_id: str, request: LeaseRequest | None) -> None:
@@ -82,8 +101,3 @@ def has_moved(thread: LeasedThread | None, request: LeaseRequest | None) -> bool
     if request is None or not request.claims or request.expected_epoch is None:
         return False
     return thread is None or thread.epoch != request.expected_epoch
-
-
-def changes_holder(thread: LeasedThread, request: LeaseRequest, *, has_lapsed: bool) -> bool:
-    """Return whether a write starts a new epoch: it claims the thread, releases it, or revives a lapsed lease."""
-    return thread.owner != request.owner or request.until is None or has_lapsed

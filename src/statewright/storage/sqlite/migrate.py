@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from statewright.errors import DamagedDatabase, StorageUnavailable, WrongEncryptionKey
+from statewright.storage.damage import reading
 from statewright.storage.encryption import Encryptor
-from statewright.storage.sqlite.checkpoints.head_cache import FORMAT, check_format
-from statewright.storage.sqlite.faults import reading
+from statewright.storage.sqlite.data_version import FORMAT, check_format
 from statewright.storage.sqlite.from_format_1 import give_threads_to_workspaces
 from statewright.storage.sqlite.statements import run_script
 

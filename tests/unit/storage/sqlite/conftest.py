@@ -30,13 +30,12 @@ from statewright.checkpoint import (
 from statewright.checkpoint.forms import restore_log
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
-from statewright.storage.sqlite.checkpoints import commits
-from statewright.storage.sqlite.checkpoints import segments as fold
-from statewright.storage.sqlite.checkpoints.commits import Writer
-from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.prune import Pruner
-from statewright.storage.sqlite.checkpoints.row_ids import find_checkpoint, find_line
-from statewright.storage.sqlite.checkpoints.segments import SegmentWriter
+from statewright.storage.checkpoints import commits
+from statewright.storage.checkpoints import segments as fold
+from statewright.storage.checkpoints.commits import Writer
+from statewright.storage.checkpoints.history import HistoryReader
+from statewright.storage.checkpoints.removal import Pruner
+from statewright.storage.checkpoints.segments import SegmentWriter
 from statewright.storage.sqlite.database import SqliteDatabase
 
 T = TypeVar("T")
@@ -50,7 +49,7 @@ class Scribe:
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
-        self.writer = Writer(database.serde, database.seal, database.head_cache, "default")
+        self.writer = Writer(database, "default")
         self.written: dict[CheckpointId, SavedCheckpoint] = {}
         self.heads: dict[BranchKey, CheckpointId] = {}
         self._numbers = itertools.count(1)
@@ -139,10 +138,10 @@ class Scribe:
         """Lay the oldest records of a line together; how many those were."""
 
         def job(connection: sqlite3.Connection) -> int:
-            number = find_line(connection, "default", line)
+            number = HistoryReader(connection, self.database).find_line("default", line)
             assert number is not None
             self.database.head_cache.forget()
-            return SegmentWriter(connection, self.database.serde, self.database.seal).compact(number)
+            return SegmentWriter(connection, self.database).compact(number)
 
         return self.database.write(job)
 
@@ -155,7 +154,7 @@ class Scribe:
 
         def job(connection: sqlite3.Connection) -> int:
             self.database.head_cache.forget()
-            pruner = Pruner(connection, self.database.serde, self.database.seal)
+            pruner = Pruner(connection, self.database)
             return pruner.prune(thread, PrunePolicy(**policy), dry_run=dry_run)
 
         return self.database.write(job)
@@ -189,13 +188,14 @@ class Scribe:
 
     def read(self, function: Callable[[HistoryReader], T]) -> T:
         with self.database.read() as connection:
-            return function(HistoryReader(connection, self.database.serde, self.database.seal))
+            return function(HistoryReader(connection, self.database))
 
     def place(self, identity: str) -> int | None:
         """Where a checkpoint is, whatever its line."""
         with self.database.read() as connection:
             lines = [number for (number,) in connection.execute("SELECT id FROM lines")]
-            found = [place for number in lines if (place := find_checkpoint(connection, number, identity)) is not None]
+            reader = HistoryReader(connection, self.database)
+            found = [place for number in lines if (place := reader.find_checkpoint(number, identity)) is not None]
         assert len(found) <= 1
         return found[0] if found else None
 

@@ -1,4 +1,4 @@
--- Statements of commits.py, each after its name.
+-- Statements of checkpoints/commits.py, each after its name.
 
 -- thread
 SELECT id, epoch, owner, until, wanted FROM threads

@@ -1,4 +1,4 @@
--- Statements of items.py, each after its name.
+-- Statements of store/items.py, each after its name.
 
 -- item
 -- The item at a place, unless its time is over.

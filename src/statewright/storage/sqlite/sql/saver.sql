@@ -1,4 +1,4 @@
--- Statements of saver.py, each after its name.
+-- Statements of checkpoints/saver.py, each after its name.
 
 -- want
 UPDATE threads SET wanted = ?
@@ -30,10 +30,6 @@ SELECT DISTINCT namespace FROM lines
 JOIN threads ON threads.id = lines.thread
 WHERE threads.workspace = ? AND threads.thread_id = ?
 ORDER BY namespace;
-
--- thread
-SELECT id, epoch, owner, until, wanted FROM threads
-WHERE workspace = ? AND thread_id = ?;
 
 -- named_runs
 SELECT id, name FROM runs

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from statewright.errors import InvalidConfig, SerdeError, suggestion
 from statewright.runs import Among, Condition, Order, Record, Where
-from statewright.storage.sqlite.ledger.tables import Table, Tables
+from statewright.storage.ledger.tables import Table, Tables
 
 Sql = tuple[str, list[Any]]
 """A part of a statement, and the values for its placeholders."""
-_OPERATORS: Final = {"=": "=", "!=": "IS NOT", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_OPERATORS: Final = ("=", "!=", "<", "<=", ">", ">=")
 _MAX_PLACEHOLDERS: Final = 1024
 """Values of `in` with a placeholder each. More are passed together, as a JSON list."""
 
@@ -20,7 +20,7 @@ _MAX_PLACEHOLDERS: Final = 1024
 def conditions(tables: Tables, kind: type[Record], where: Where) -> Sql:
     """Return conditions in SQL, joined by AND."""
     if not where:
-        return "1", []
+        return "TRUE", []
     table = tables[kind]
     texts: list[str] = []
     values: list[Any] = []
@@ -37,35 +37,35 @@ def _condition(tables: Tables, table: Table[Any], condition: Condition) -> Sql:
     if operator == "in":
         if isinstance(value, Among):
             return _among(tables, table, name, value)
-        return _in(table, name, value)
-    sql_operator = _OPERATORS.get(operator)
-    if sql_operator is None:
+        return _in(tables, table, name, value)
+    if operator not in _OPERATORS:
         raise InvalidConfig(
             f"Unknown operator {operator!r} on {table.name}.{name}. "
             + suggestion(operator, [*_OPERATORS, "in"], noun="Operators")
         )
-    if value is not None:
-        return f'"{name}" {sql_operator} ?', [table.encoded(name, value)]
-    return {"=": f'"{name}" IS NULL', "!=": f'"{name}" IS NOT NULL'}.get(operator, "0"), []
+    if value is None:
+        return {"=": f'"{name}" IS NULL', "!=": f'"{name}" IS NOT NULL'}.get(operator, "FALSE"), []
+    text = f'("{name}" <> ? OR "{name}" IS NULL)' if operator == "!=" else f'"{name}" {operator} ?'
+    return text, [table.encoded(name, value)]
 
 
-def _in(table: Table[Any], name: str, candidates: Sequence[Any]) -> Sql:
+def _in(tables: Tables, table: Table[Any], name: str, candidates: Sequence[Any]) -> Sql:
     values = [table.encoded(name, value) for value in candidates if value is not None]
-    text, parameters = ("0", values) if not values else _in_list(table, name, values)
+    text, parameters = ("FALSE", values) if not values else _in_list(tables, table, name, values)
     if any(value is None for value in candidates):
         text = f'({text} OR "{name}" IS NULL)'
     return text, parameters
 
 
-def _in_list(table: Table[Any], name: str, values: list[Any]) -> Sql:
+def _in_list(tables: Tables, table: Table[Any], name: str, values: list[Any]) -> Sql:
     """Return the condition with a list padded to a power of two, so that few statements need to be prepared."""
     if len(values) <= _MAX_PLACEHOLDERS:
         length = 1 << (len(values) - 1).bit_length()
         values = values + values[-1:] * (length - len(values))
         return f'"{name}" IN ({", ".join("?" * length)})', values
-    if any(isinstance(value, str) and "\0" in value for value in values):  # json_each would cut it there
+    if any(isinstance(value, str) and "\0" in value for value in values):  # databases would cut it there
         raise SerdeError(f"{table.name}.{name}", f"a list of more than {_MAX_PLACEHOLDERS} values has a null character")
-    return f'"{name}" IN (SELECT value FROM json_each(?))', [json.dumps(values)]
+    return f'"{name}" IN ({tables.sql["values_of_list"]})', [json.dumps(values)]
 
 
 def _among(tables: Tables, table: Table[Any], name: str, among: Among) -> Sql:

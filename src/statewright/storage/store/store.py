@@ -1,14 +1,18 @@
-"""A store in a SQLite file: it outlives the process, and several processes may share it.
+"""The store for databases: it outlives the process, and several processes may share it.
 
-A batch is one transaction (`batch.py`), and each method is a batch of one operation on items (`items.py`). Checks,
-encoding and calls of the embedding model are done before the transaction begins.
+A batch is one transaction, and each method is a batch of one operation on items (`items.py`). Checks, encoding and
+calls of the embedding model are done before the transaction begins. A batch that writes is a job of the database, which
+also extends the time to live of the items that it reads. A batch that only reads needs a second transaction for that,
+and only if it has read items with a time to live.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from sqlite3 import Connection
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from statewright.async_futures import await_future
@@ -17,9 +21,8 @@ from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
 from statewright.errors import SerdeError
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.storage.sqlite.store.batch import Batch, Step
-from statewright.storage.sqlite.store.items import Items, item_key_of
-from statewright.storage.sqlite.view import DatabaseOrPath, View
+from statewright.storage.database import Connection, D, Database, View
+from statewright.storage.store.items import Items, item_key_of
 from statewright.store import (
     GetOp,
     Index,
@@ -35,23 +38,75 @@ from statewright.store import (
 )
 from statewright.store.filters import matches
 from statewright.store.model import checked_namespace
-from statewright.store.vectors import Vector, required_index, texts_at
+from statewright.store.vectors import Vector, embedded, required_index, texts_at
 
 _LONGEST: Final = 2**62
-"""The maximal time to live in microseconds, to fit into an integer of SQLite."""
+"""The maximal time to live in microseconds, to fit into an integer of a database."""
 
 
-class SqliteStore(View, StoreFace):
-    """Stores items in a SQLite file; safe to use from several threads and processes.
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The effect of an operation on items."""
 
-    It takes a path with the options of `SqliteDatabase`, or a shared database. Times to live refer to wall-clock time,
-    so they pass while the file is not open. In an encrypted database namespaces and keys stay readable, because items
-    are looked up by them.
+    perform: Callable[[Items, Sequence[Vector]], Any]
+    texts: Sequence[str] = ()
+    """Texts whose vectors are passed to `perform`."""
+    writes: bool = False
+
+
+class Batch:
+    """The operations of a batch.
+
+    Call `embed` first if there are texts, and then `perform` if it writes, otherwise `read` and, if `was_read`,
+    `refresh`.
     """
+
+    def __init__(self, database: Database, clock: Clock, index: Index | None, steps: Sequence[Step]) -> None:
+        self._database = database
+        self._clock = clock
+        self._index = index
+        self._steps = steps
+        self._vectors: list[Sequence[Vector]] = [()] * len(steps)
+        self._items: Items | None = None
+        self.writes = any(step.writes for step in steps)
+        self.texts = [text for step in steps for text in step.texts]
+
+    @property
+    def was_read(self) -> bool:
+        """True if items were read whose time to live restarts."""
+        return self._items is not None and bool(self._items.read)
+
+    def embed(self) -> None:
+        """Compute all vectors with one call of the model."""
+        assert self._index is not None
+        vectors = iter(embedded(self._index, self.texts))
+        self._vectors = [list(itertools.islice(vectors, len(step.texts))) for step in self._steps]
+
+    def read(self) -> list[Any]:
+        with self._database.read() as connection:
+            return self._perform_steps(connection)
+
+    def perform(self, connection: Connection) -> list[Any]:
+        results = self._perform_steps(connection)
+        self.refresh(connection)
+        return results
+
+    def refresh(self, connection: Connection) -> None:
+        """Restart the time to live of the items that were read."""
+        if self._items is not None:
+            connection.executemany(self._database.statements("items")["refresh"], self._items.read)
+
+    def _perform_steps(self, connection: Connection) -> list[Any]:
+        self._items = items = Items(self._database, connection, microseconds(self._clock.now()))
+        return [step.perform(items, vectors) for step, vectors in zip(self._steps, self._vectors, strict=True)]
+
+
+class DatabaseStore(View[D], StoreFace):
+    """Stores items in a database."""
 
     def __init__(
         self,
-        database: DatabaseOrPath,
+        database: D | str | os.PathLike[str],
         *,
         index: Index | None = None,
         ttl: TimeToLive | None = None,
@@ -59,7 +114,7 @@ class SqliteStore(View, StoreFace):
         **options: Any,
     ) -> None:
         super().__init__(database, **options)
-        self._make_tables("items")
+        self.database.create_tables("items")
         self._index = index
         self._ttl = ttl or TimeToLive()
         self._clock = clock or SystemClock()
@@ -208,7 +263,7 @@ class SqliteStore(View, StoreFace):
         item_key = item_key_of(checked_namespace(operation.namespace), operation.key)
         if item_key is None:
             raise SerdeError(f"the item {operation.key!r} of {operation.namespace!r}", "its name is not valid Unicode")
-        stored = self.database.seal.encrypt(self.database.serde.encode(dict(value), "value"))
+        stored = self.database.encode(dict(value), "value")
         duration = self._ttl.default if operation.ttl is None else operation.ttl
         ttl = None if duration is None else round(min(as_seconds(duration) * 1_000_000, _LONGEST))
         texts = self._texts(value, operation.index)

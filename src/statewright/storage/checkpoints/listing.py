@@ -7,7 +7,6 @@ is remembered, because the next page begins there.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -18,32 +17,20 @@ from statewright.checkpoint import BranchKey, SavedCheckpoint, Values
 from statewright.errors import CheckpointNotFound
 from statewright.ids import CheckpointId
 from statewright.page import cut_page
-from statewright.serde.serde import Serde
-from statewright.storage.encryption import Encryptor
-from statewright.storage.sqlite.checkpoints.history import HistoryReader, State
-from statewright.storage.sqlite.checkpoints.row_ids import (
-    Interval,
-    find_checkpoint,
-    find_line,
-    head_of,
-    line_of,
-    lines_of,
-    path_to,
-)
+from statewright.storage.checkpoints.history import HistoryReader, State
+from statewright.storage.checkpoints.row_ids import Interval, line_of
 
 
 class HistoryLister:
     """Lists the checkpoints of the threads of a workspace."""
 
-    def __init__(self, serde: Serde, seal: Encryptor, workspace: str) -> None:
-        self._serde = serde
-        self._seal = seal
+    def __init__(self, workspace: str) -> None:
         self._workspace = workspace
         self._page_end: _PageEnd | None = None
 
     def load_page(
         self,
-        connection: sqlite3.Connection,
+        reader: HistoryReader,
         thread_id: str,
         namespace: str,
         branch: str | None,
@@ -53,39 +40,37 @@ class HistoryLister:
         """Return checkpoints of a branch with its ancestors, or of all branches if it is None; see `Checkpointer`."""
         line = BranchKey(thread_id, namespace, branch or "main")
         if branch is not None:
-            row_ids = self._ancestry(connection, line, before)
+            row_ids = self._ancestry(reader, line, before)
         else:
-            row_ids = iter(self._all(connection, line))
-            row_ids = row_ids if before is None else self._after(connection, row_ids, before, line)
-        return self._checkpoints(
-            connection, islice(row_ids, cut_page(limit).stop), line, before, is_page=limit is not None
-        )
+            row_ids = iter(self._all(reader, line))
+            row_ids = row_ids if before is None else self._after(reader, row_ids, before, line)
+        page = islice(row_ids, cut_page(limit).stop)
+        return self._checkpoints(reader, page, line, before, is_page=limit is not None)
 
     def _after(
-        self, connection: sqlite3.Connection, row_ids: Iterator[int], before: CheckpointId, line: BranchKey
+        self, reader: HistoryReader, row_ids: Iterator[int], before: CheckpointId, line: BranchKey
     ) -> Iterator[int]:
         """Return the row ids after a checkpoint. Raises CheckpointNotFound if it is not among them."""
-        candidates = self._candidates(connection, line, before)
+        candidates = self._candidates(reader, line, before)
         if not any(row_id in candidates for row_id in row_ids):  # consumes the row ids up to the checkpoint
             raise _not_found(line, before)
         return row_ids
 
-    def _candidates(self, connection: sqlite3.Connection, line: BranchKey, checkpoint_id: CheckpointId) -> set[int]:
+    def _candidates(self, reader: HistoryReader, line: BranchKey, checkpoint_id: CheckpointId) -> set[int]:
         """Return the row ids of the checkpoints of a namespace with an id; a copy may be on several branches."""
-        numbers = [number for number, _ in lines_of(connection, self._workspace, line.thread_id, line.namespace)]
-        row_ids = (find_checkpoint(connection, number, checkpoint_id) for number in numbers)
+        numbers = [number for number, _ in reader.lines_of(self._workspace, line.thread_id, line.namespace)]
+        row_ids = (reader.find_checkpoint(number, checkpoint_id) for number in numbers)
         return {row_id for row_id in row_ids if row_id is not None}
 
-    def _ancestry(self, connection: sqlite3.Connection, line: BranchKey, before: CheckpointId | None) -> Iterator[int]:
+    def _ancestry(self, reader: HistoryReader, line: BranchKey, before: CheckpointId | None) -> Iterator[int]:
         """Yield the row ids of a branch and its ancestors, the newest first, or those after a checkpoint.
 
         Raises CheckpointNotFound if it is not among them.
         """
-        number = find_line(connection, self._workspace, line)
-        head = head_of(connection, number) if number is not None else None
-        path = self._checked_path(connection, head[0]) if head is not None else iter(())
+        head = reader.find_head(self._workspace, line)
+        path = _checked_path(reader, head) if head is not None else iter(())
         if before is not None:
-            candidates = self._candidates(connection, line, before)
+            candidates = self._candidates(reader, line, before)
             for interval in path:
                 first, last = interval.row_ids
                 row_id = next((row_id for row_id in candidates if first <= row_id <= last), None)
@@ -98,24 +83,16 @@ class HistoryLister:
             first, last = interval.row_ids
             yield from range(last, first - 1, -1)
 
-    def _checked_path(self, connection: sqlite3.Connection, row_id: int) -> Iterator[Interval]:
-        """Yield the intervals that lead to a checkpoint, each after a check that the file has its checkpoints."""
-        reader = self._reader(connection)
-        for interval in path_to(connection, row_id):
-            reader.check_capacity(interval)
-            yield interval
-
-    def _all(self, connection: sqlite3.Connection, line: BranchKey) -> list[int]:
+    def _all(self, reader: HistoryReader, line: BranchKey) -> list[int]:
         """Return the row ids of all checkpoints of a namespace, the newest first."""
         ages: list[tuple[datetime, bytes, int]] = []
-        reader = self._reader(connection)
-        for number, _ in lines_of(connection, self._workspace, line.thread_id, line.namespace):
+        for number, _ in reader.lines_of(self._workspace, line.thread_id, line.namespace):
             ages.extend(reader.ages(number))
         return [row_id for _, _, row_id in sorted(ages, reverse=True)]
 
     def _checkpoints(
         self,
-        connection: sqlite3.Connection,
+        reader: HistoryReader,
         row_ids: Iterable[int],
         line: BranchKey,
         before: CheckpointId | None,
@@ -123,8 +100,7 @@ class HistoryLister:
         is_page: bool,
     ) -> list[SavedCheckpoint]:
         """Return the checkpoints with row ids, in their order. Consecutive states are derived from each other."""
-        branches = dict(lines_of(connection, self._workspace, line.thread_id, line.namespace))
-        reader = self._reader(connection)
+        branches = dict(reader.lines_of(self._workspace, line.thread_id, line.namespace))
         child = self._end_of_page(line, before)
         checkpoints: list[SavedCheckpoint] = []
         for stretch in _stretches(row_ids, reader.parent_of):
@@ -151,8 +127,12 @@ class HistoryLister:
             return None
         return State(end.row_id, end.values)
 
-    def _reader(self, connection: sqlite3.Connection) -> HistoryReader:
-        return HistoryReader(connection, self._serde, self._seal)
+
+def _checked_path(reader: HistoryReader, row_id: int) -> Iterator[Interval]:
+    """Yield the intervals that lead to a checkpoint, each after a check that the database has its checkpoints."""
+    for interval in reader.path_to(row_id):
+        reader.check_capacity(interval)
+        yield interval
 
 
 class _PageEnd(NamedTuple):

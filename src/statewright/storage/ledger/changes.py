@@ -6,12 +6,11 @@ may be called again after a rollback.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from statewright.errors import DuplicateRecord, RecordConflict, RecordPresent, SerdeError, StorageError
+from statewright.errors import RecordConflict, RecordPresent, SerdeError
 from statewright.runs import (
     OF_RUNS,
     Absent,
@@ -35,31 +34,23 @@ from statewright.runs import (
     delivery_of,
     where,
 )
-from statewright.storage.sqlite.ledger.conditions import Sql, conditions
-from statewright.storage.sqlite.ledger.tables import UNREADABLE, Table, Tables, closed_json, damaged, opened_json
-from statewright.storage.sqlite.statements import statements
+from statewright.storage.damage import reading
+from statewright.storage.database import Connection, Job
+from statewright.storage.ledger.conditions import Sql, conditions
+from statewright.storage.ledger.tables import Table, Tables, closed_json, opened_json
 
-Job = Callable[[sqlite3.Connection], Any]
-Written = Record | Mapping[str, Any] | None
-"""The data that a statement writes: a record, or values by column."""
-_SQL: Final = statements("ledger_changes")
-_INSERT_EVENTS: Final = _SQL["insert_events"]
-_DELETE_EVENTS: Final = _SQL["delete_events"]
-_WEBHOOKS: Final = _SQL["webhooks"]
 LONG_INPUT: Final = 1000
 """Bytes above which the input of a run has a row of its own."""
-_INSERT_INPUT: Final = _SQL["insert_input"]
-_DELETE_INPUT: Final = _SQL["delete_input"]
 _SET_BY_LEDGER: Final = ("version", "last_event", "updated_at")
 """The columns that only the ledger sets when a run advances."""
 
 
-def job_of(tables: Tables, changes: Sequence[Change]) -> Job:
+def job_of(tables: Tables, changes: Sequence[Change]) -> Job[Any]:
     """Return the job that makes changes in order. It raises RecordConflict, and needs a rollback then."""
     return _all([*_checks_ahead(tables, changes), *(_job(tables, change) for change in changes)])
 
 
-def _job(tables: Tables, change: Change) -> Job:
+def _job(tables: Tables, change: Change) -> Job[Any]:
     match change:
         case Advance():
             return _advance(tables, change)
@@ -82,8 +73,8 @@ def _job(tables: Tables, change: Change) -> Job:
             return _all([*jobs, _delete(tables, Run, where(id=run_id))])
 
 
-def _all(jobs: Sequence[Job]) -> Job:
-    def job(connection: sqlite3.Connection) -> None:
+def _all(jobs: Sequence[Job[Any]]) -> Job[Any]:
+    def job(connection: Connection) -> None:
         for part in jobs:
             part(connection)
 
@@ -93,14 +84,14 @@ def _all(jobs: Sequence[Job]) -> Job:
 # -- guards
 
 
-def _checks_ahead(tables: Tables, changes: Sequence[Change]) -> list[Job]:
+def _checks_ahead(tables: Tables, changes: Sequence[Change]) -> list[Job[Any]]:
     """Return jobs that check the expectations of the first changes before any of them is made.
 
     A job that fails after it has written rolls back the whole group of jobs in its transaction, which then are repeated
     one by one. Checks are needed only if a change with expectations follows another one. They end before a change that
     may depend on an earlier one, so that the same change is refused as without them.
     """
-    checks: list[Job] = []
+    checks: list[Job[Any]] = []
     changed: set[tuple[type[Record], str]] = set()
     is_needed = False
     for change in changes:
@@ -115,11 +106,11 @@ def _checks_ahead(tables: Tables, changes: Sequence[Change]) -> list[Job]:
     return checks if is_needed else []
 
 
-def _check(tables: Tables, kind: type[Record], record_id: str, expect: Where, connection: sqlite3.Connection) -> None:
+def _check(tables: Tables, kind: type[Record], record_id: str, expect: Where, connection: Connection) -> None:
     table = tables[kind]
     condition, parameters = conditions(tables, kind, [Condition("id", "=", record_id), *expect])
     sql = f'SELECT 1 FROM "{table.name}" WHERE {condition}'
-    if _execute(connection, sql, parameters, table).fetchone() is None:
+    if table.execute(connection, sql, parameters).fetchone() is None:
         raise RecordConflict(table.name, record_id, expect)
 
 
@@ -127,13 +118,13 @@ def _reads_other_records(where: Where) -> bool:
     return any(isinstance(condition.value, Among) for condition in where)
 
 
-def _absent(tables: Tables, kind: type[Record], where: Where) -> Job:
+def _absent(tables: Tables, kind: type[Record], where: Where) -> Job[Any]:
     table = tables[kind]
     condition, parameters = conditions(tables, kind, where)
     sql = f'SELECT 1 FROM "{table.name}" WHERE {condition} LIMIT 1'
 
-    def job(connection: sqlite3.Connection) -> None:
-        if _execute(connection, sql, parameters, table).fetchone() is not None:
+    def job(connection: Connection) -> None:
+        if table.execute(connection, sql, parameters).fetchone() is not None:
             raise RecordPresent(table.name, where)
 
     return job
@@ -142,27 +133,27 @@ def _absent(tables: Tables, kind: type[Record], where: Where) -> Job:
 # -- records
 
 
-def _insert(tables: Tables, record: Record) -> Job:
+def _insert(tables: Tables, record: Record) -> Job[Any]:
     table = tables[type(record)]
     row = table.row(record)
     large = _large_input(table, record, row)
 
-    def job(connection: sqlite3.Connection) -> None:
-        _execute(connection, table.insert, row, table, record)
+    def job(connection: Connection) -> None:
+        table.execute(connection, table.insert, row, record)
         if large is not None:
-            connection.execute(_INSERT_INPUT, (record.id, large))
+            connection.execute(tables.sql["insert_input"], (record.id, large))
 
     return job
 
 
-def _spend(tables: Tables, change: Spend) -> Job:
+def _spend(tables: Tables, change: Spend) -> Job[Any]:
     table, spent = tables[DailySpending], change.spent
     row = table.row(spent)
-    sums = ", ".join(f'"{name}" = "{name}" + excluded."{name}"' for name in spent.SUMS)
+    sums = ", ".join(f'"{name}" = "{table.name}"."{name}" + excluded."{name}"' for name in spent.SUMS)
     sql = f'{table.insert} ON CONFLICT ("id") DO UPDATE SET {sums} {table.returning}'
 
-    def job(connection: sqlite3.Connection) -> None:
-        change.after = table.record(_execute(connection, sql, row, table, spent).fetchone())
+    def job(connection: Connection) -> None:
+        change.after = table.record(table.execute(connection, sql, row, spent).fetchone())
 
     return job
 
@@ -176,29 +167,29 @@ def _large_input(table: Table[Any], record: Record, row: list[Any]) -> bytes | N
     return large
 
 
-def _update(tables: Tables, kind: type[Record], record_id: str, values: Mapping[str, Any], expect: Where) -> Job:
+def _update(tables: Tables, kind: type[Record], record_id: str, values: Mapping[str, Any], expect: Where) -> Job[Any]:
     table = tables[kind]
     assignments, parameters = _assignments(table, values)
     condition, more = conditions(tables, kind, [Condition("id", "=", record_id), *expect])
     sql = f'UPDATE "{table.name}" SET {assignments} WHERE {condition}'
     parameters += more
 
-    def job(connection: sqlite3.Connection) -> None:
-        if _execute(connection, sql, parameters, table, values).rowcount != 1:
+    def job(connection: Connection) -> None:
+        if table.execute(connection, sql, parameters, values).rowcount != 1:
             raise RecordConflict(table.name, record_id, expect)
         if kind is Run and "input" in values:
-            connection.execute(_DELETE_INPUT, (record_id,))
+            connection.execute(tables.sql["delete_input"], (record_id,))
 
     return job
 
 
-def _update_all(tables: Tables, kind: type[Record], where: Where, values: Mapping[str, Any]) -> Job:
+def _update_all(tables: Tables, kind: type[Record], where: Where, values: Mapping[str, Any]) -> Job[Any]:
     table = tables[kind]
     assignments, parameters = _assignments(table, values)
     condition, more = _stable_conditions(tables, kind, where)
     sql = f'UPDATE "{table.name}" SET {assignments} WHERE {condition}'
     parameters += more
-    return lambda connection: _execute(connection, sql, parameters, table, values)
+    return lambda connection: table.execute(connection, sql, parameters, values)
 
 
 def _assignments(table: Table[Any], values: Mapping[str, Any]) -> Sql:
@@ -221,18 +212,18 @@ def _assignments(table: Table[Any], values: Mapping[str, Any]) -> Sql:
     return ", ".join(texts) or '"id" = "id"', parameters
 
 
-def _delete(tables: Tables, kind: type[Record], where: Where) -> Job:
+def _delete(tables: Tables, kind: type[Record], where: Where) -> Job[Any]:
     """Return the job that deletes records, with the logs of runs, because their numbers may be reused."""
     table = tables[kind]
     condition, parameters = _stable_conditions(tables, kind, where)
     selection = f'FROM "{table.name}" WHERE {condition}'
 
-    def job(connection: sqlite3.Connection) -> None:
+    def job(connection: Connection) -> None:
         if kind is Run:
-            numbers = _execute(connection, f"SELECT number {selection}", parameters, table).fetchall()
-            connection.executemany(_DELETE_EVENTS, [{"run": number} for (number,) in numbers])
-            _execute(connection, f"DELETE FROM run_inputs WHERE run IN (SELECT id {selection})", parameters, table)
-        _execute(connection, f"DELETE {selection}", parameters, table)
+            numbers = table.execute(connection, f"SELECT number {selection}", parameters).fetchall()
+            connection.executemany(tables.sql["delete_events"], [{"run": number} for (number,) in numbers])
+            table.execute(connection, f"DELETE FROM run_inputs WHERE run IN (SELECT id {selection})", parameters)
+        table.execute(connection, f"DELETE {selection}", parameters)
 
     return job
 
@@ -251,7 +242,7 @@ def _stable_conditions(tables: Tables, kind: type[Record], where: Where) -> Sql:
 # -- runs and announcements
 
 
-def _advance(tables: Tables, change: Advance) -> Job:
+def _advance(tables: Tables, change: Advance) -> Job[Any]:
     table, count = tables[Run], len(change.events)
     values = {name: value for name, value in change.values.items() if name not in _SET_BY_LEDGER}
     assignments, parameters = _assignments(table, values)
@@ -264,15 +255,15 @@ def _advance(tables: Tables, change: Advance) -> Job:
     parameters += [at, count, *more]
     body = _body(tables, change) if count else b""
 
-    def job(connection: sqlite3.Connection) -> None:
-        row = _execute(connection, sql, parameters, table, values).fetchone()
+    def job(connection: Connection) -> None:
+        row = table.execute(connection, sql, parameters, values).fetchone()
         if row is None:
             raise RecordConflict(table.name, change.run_id, change.expect)
         number, last = row
         if "input" in values:
-            connection.execute(_DELETE_INPUT, (change.run_id,))
+            connection.execute(tables.sql["delete_input"], (change.run_id,))
         if count:
-            connection.execute(_INSERT_EVENTS, (number << 32 | last, at, body))
+            connection.execute(tables.sql["insert_events"], (number << 32 | last, at, body))
         change.written = _numbered(change, last - count + 1)
 
     return job
@@ -292,11 +283,11 @@ def _body(tables: Tables, change: Advance) -> bytes:
         raise SerdeError(f"an event of run {change.run_id!r}", str(error)) from error
 
 
-def _announce(tables: Tables, change: Announce) -> Job:
+def _announce(tables: Tables, change: Announce) -> Job[Any]:
     _insert(tables, delivery_of(change, ""))  # to raise SerdeError for bad data even if there are no subscribers
 
-    def job(connection: sqlite3.Connection) -> None:
-        webhooks = connection.execute(_WEBHOOKS, (change.workspace_id,)).fetchall()
+    def job(connection: Connection) -> None:
+        webhooks = connection.execute(tables.sql["webhooks"], (change.workspace_id,)).fetchall()
         subscribers = [webhook_id for webhook_id, events in webhooks if _subscribes(tables, events, change.event_type)]
         for webhook_id in subscribers:
             _insert(tables, delivery_of(change, webhook_id))(connection)
@@ -306,33 +297,6 @@ def _announce(tables: Tables, change: Announce) -> Job:
 
 
 def _subscribes(tables: Tables, events: bytes | None, event_type: str) -> bool:
-    try:
+    with reading("a record of webhooks"):
         event_types = opened_json(tables.seal, events) if events is not None else None
         return not event_types or event_type in event_types
-    except UNREADABLE as error:
-        raise damaged("webhooks", error) from error
-
-
-# -- statements
-
-
-def _execute(
-    connection: sqlite3.Connection, sql: str, parameters: Sequence[Any], table: Table[Any], written: Written = None
-) -> sqlite3.Cursor:
-    """Execute a statement, and return its cursor."""
-    try:
-        return connection.execute(sql, parameters)
-    except sqlite3.IntegrityError as error:
-        raise _constraint_error(table, error, written) from error
-    except (UnicodeEncodeError, OverflowError) as error:
-        raise SerdeError(f"a record of {table.name}", str(error)) from error
-
-
-def _constraint_error(table: Table[Any], error: sqlite3.IntegrityError, written: Written) -> StorageError:
-    """Return the error for a violated constraint, from `UNIQUE constraint failed: table.column, table.column`."""
-    columns = [name.strip().rpartition(".")[2] for name in str(error).partition(":")[2].split(",")]
-    if error.sqlite_errorcode not in (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY):
-        return SerdeError(f"{table.name}.{columns[0]}", "it must not be None")
-    if isinstance(written, Record):
-        return DuplicateRecord(table.name, columns, [getattr(written, name) for name in columns])
-    return DuplicateRecord(table.name, columns, [(written or {}).get(name, "as before") for name in columns])

@@ -9,49 +9,26 @@ backwards until every field is settled, and applying the parts forwards.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from statewright.channels import MISSING, Added, Merged, changed
-from statewright.checkpoint import BranchKey, Checkpoint, Pending, SavedCheckpoint, Values
-from statewright.checkpoint.forms import REPORTED, Control, Entry, instant_of, restore_control, restore_pending
+from statewright.channels import Added
+from statewright.checkpoint import BranchKey, SavedCheckpoint, Values
+from statewright.checkpoint.forms import Entry, id_of, instant_of, restore_saved_checkpoint
 from statewright.errors import DamagedDatabase
 from statewright.ids import CheckpointId
-from statewright.serde.serde import Serde
-from statewright.storage.encryption import Encryptor
-from statewright.storage.sqlite.checkpoints.row_ids import (
+from statewright.storage.checkpoints.folding import SET, Base, Changes, Growth, Part, apply_changes, change_of, fold
+from statewright.storage.checkpoints.row_ids import (
     LAST_NUMBER,
     Interval,
-    head_of,
+    LineReader,
+    bounds_of,
     line_of,
     number_of,
-    path_to,
     row_id_of,
 )
-from statewright.storage.sqlite.statements import statements
-
-_SQL: Final = statements("history")
-
-Changes = Mapping[str, Any]
-ADD, MERGE, SET, GONE = range(4)
-"""The kinds of gains of a growing field."""
-Growth = tuple[int, int, Any]
-"""The number of the checkpoint, the kind of the gain, and the items or the value."""
-
-
-_Base = tuple[Changes, frozenset[str]]
-"""The state before a segment, and the growing fields, which it does not contain."""
-
-
-class _Part(NamedTuple):
-    """The contribution of an interval to a state, in order of application."""
-
-    base: _Base | None
-    changes: Sequence[Changes]
-    growth: Mapping[str, Sequence[Growth]]
-    recent: Sequence[Changes]
+from statewright.storage.database import Connection, Database
 
 
 class State(NamedTuple):
@@ -61,28 +38,19 @@ class State(NamedTuple):
     values: Values
 
 
-class HistoryReader:
+class HistoryReader(LineReader):
     """Reads checkpoints over one connection, which sees a single state of the database."""
 
-    def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Encryptor) -> None:
-        self._connection = connection
-        self._serde = serde
-        self._seal = seal
+    def __init__(self, connection: Connection, database: Database) -> None:
+        super().__init__(connection, database)
+        self._serde = database.serde
+        self._decode = database.decode
 
     # -- states
 
     def state_at(self, row_id: int, *, fields: frozenset[str] | None = None) -> Values:
         """Return the state of a checkpoint, or some fields of it, without reading the gains of the others."""
-        values: Values = {}
-        for part in reversed(list(self._parts(row_id, fields))):
-            if part.base is not None:
-                base_values, growing = part.base
-                values = {**{name: value for name, value in values.items() if name in growing}, **base_values}
-            for changes in part.changes:
-                _apply(values, changes)
-            for field, growth in part.growth.items():
-                _grow(values, field, growth)
-            _apply_all(values, part.recent)
+        values = fold(reversed(list(self._parts(row_id, fields))))
         return values if fields is None else {name: value for name, value in values.items() if name in fields}
 
     def growing_at(self, row_id: int | None) -> frozenset[str]:
@@ -92,16 +60,16 @@ class HistoryReader:
         """
         if row_id is None:
             return frozenset()
-        row = self._connection.execute(_SQL["apart"], (row_id, row_id_of(line_of(row_id) + 1, 0) - 1)).fetchone()
+        row = self._connection.execute(self._sql["apart"], (row_id, bounds_of(line_of(row_id))[1])).fetchone()
         if row is None or row[0] > number_of(row_id) or row[1] is None:
             return frozenset()
-        return frozenset(self._value(row[1]))
+        return frozenset(self._decode(row[1]))
 
-    def _parts(self, row_id: int, fields: frozenset[str] | None) -> Iterator[_Part]:
+    def _parts(self, row_id: int, fields: frozenset[str] | None) -> Iterator[Part]:
         """Yield the parts of a state, the newest interval first; of growing fields only the requested ones."""
         growing: frozenset[str] | None = None
         settled = set[str]()
-        for interval in path_to(self._connection, row_id):
+        for interval in self.path_to(row_id):
             recent: Sequence[Changes] = [changes for _, changes in self._records(interval)]
             if growing is not None:  # a base has the other fields: only growing ones are needed
                 needed = growing - settled
@@ -109,7 +77,7 @@ class HistoryReader:
             end = self._end_of_segments(interval)
             base, changes = (None, []) if growing is not None or end is None else self._segments(interval, end)
             growth = self._growth(interval, end, settled, fields) if end is not None else {}
-            yield _Part(base, changes, growth, recent)
+            yield Part(base, changes, growth, recent)
             growing = growing if growing is not None else base[1] if base is not None else None
             if growing is not None and (growing if fields is None else growing & fields) <= settled:
                 return
@@ -117,22 +85,22 @@ class HistoryReader:
     def _end_of_segments(self, interval: Interval) -> int | None:
         """Return the row id of the segment at the end of an interval, or of the last one before its records."""
         first, last = interval.row_ids
-        row = self._connection.execute(_SQL["segment_at"], (last, row_id_of(interval.line + 1, 0) - 1)).fetchone()
+        row = self._connection.execute(self._sql["segment_at"], (last, bounds_of(interval.line)[1])).fetchone()
         if row is not None and row[1] <= interval.last:
             return row[0]
-        row = self._connection.execute(_SQL["segment_before"], (first, last)).fetchone()
+        row = self._connection.execute(self._sql["segment_before"], (first, last)).fetchone()
         return row[0] if row is not None else None
 
-    def _segments(self, interval: Interval, end: int) -> tuple[_Base | None, list[Changes]]:
+    def _segments(self, interval: Interval, end: int) -> tuple[Base | None, list[Changes]]:
         """Return the newest base in an interval, and the changes of all checkpoints after it."""
         later: list[Changes] = []
-        rows = self._connection.execute(_SQL["segments"], (interval.row_ids[0], end))
+        rows = self._connection.execute(self._sql["segments"], (interval.row_ids[0], end))
         for _, first, base, changes in rows:
             if changes is not None:
                 count = interval.last - first + 1
-                later.extend(reversed(self._value(changes)[:count]))
+                later.extend(reversed(self._decode(changes)[:count]))
             if base is not None:
-                values, growing = self._value(base)
+                values, growing = self._decode(base)
                 return (values, frozenset(growing)), later[::-1]
         return None, later[::-1]
 
@@ -144,9 +112,9 @@ class HistoryReader:
         needed = self._fields(interval.line) - settled
         for field in needed if fields is None else needed & fields:
             entries: list[list[Growth]] = []
-            rows = self._connection.execute(_SQL["grown"], (interval.line, field, interval.first, number_of(end)))
+            rows = self._connection.execute(self._sql["grown"], (interval.line, field, interval.first, number_of(end)))
             for whole, body in rows:
-                entries.append([gain for gain in self._value(body) if gain[0] <= interval.last])
+                entries.append([gain for gain in self._decode(body) if gain[0] <= interval.last])
                 if whole and any(kind == SET for _, kind, _ in entries[-1]):
                     settled.add(field)
                     break
@@ -154,12 +122,12 @@ class HistoryReader:
         return growth
 
     def _fields(self, line: int) -> frozenset[str]:
-        return frozenset(field for (field,) in self._connection.execute(_SQL["fields"], (line,)))
+        return frozenset(field for (field,) in self._connection.execute(self._sql["fields"], (line,)))
 
     def _records(self, interval: Interval) -> list[tuple[int, Changes]]:
         """Return the row ids and the changes of the checkpoints of an interval that are records."""
-        rows = self._connection.execute(_SQL["records"], interval.row_ids)
-        return [(row_id, self._value(changes) if changes is not None else {}) for row_id, changes in rows]
+        rows = self._connection.execute(self._sql["records"], interval.row_ids)
+        return [(row_id, self._decode(changes) if changes is not None else {}) for row_id, changes in rows]
 
     # -- checkpoints
 
@@ -187,11 +155,21 @@ class HistoryReader:
         for position, row_id in enumerate(row_ids):
             if position:
                 values = values.copy()
-                _apply(values, changes.get(row_id, {}))
+                apply_changes(values, changes.get(row_id, {}))
             parent = row_ids[position - 1] if position else self.parent_of(row_id)
             if parent is not None and parent not in controls:
                 controls.update(self.controls([parent]))
-            yield self._saved(line, controls[row_id], controls.get(parent or -1), values, entries.get(row_id, ()))
+            key, run_id, control = controls[row_id]
+            yield restore_saved_checkpoint(
+                control,
+                key,
+                line=line,
+                parent_id=_id_of(controls[parent]) if parent is not None else None,
+                run_id=run_id,
+                values=values,
+                entries=entries.get(row_id, ()),
+                serde=self._serde,
+            )
 
     def _state_before(self, row_id: int, child: State, since: Sequence[Changes]) -> Values:
         """Return the state of a checkpoint from a later state and all changes in between.
@@ -213,47 +191,14 @@ class HistoryReader:
                 read[field] = value[: len(value) - gained[field]] if field in gained else value
         return read
 
-    def _saved(
-        self,
-        line: BranchKey,
-        control_row: _ControlRow,
-        parent: _ControlRow | None,
-        values: Values,
-        entries: Sequence[Entry],
-    ) -> SavedCheckpoint:
-        key, run, plain = control_row
-        control: Control = restore_control(plain, key.hex())
-        fields = {name: value for name, value in values.items() if name != REPORTED} if REPORTED in values else values
-        checkpoint = Checkpoint(
-            control.id,
-            control.step,
-            fields,
-            control.frontier,
-            control.held,
-            control.joins,
-            tuple((name, update) for name, update in values.get(REPORTED, ())),
-        )
-        return SavedCheckpoint(
-            line=line,
-            parent_id=_id_of(parent) if parent is not None else None,
-            checkpoint=checkpoint,
-            source=control.source,
-            run_id=run,
-            created_at=control.created_at,
-            metadata=control.metadata,
-            pending=restore_pending(entries, control.frontier, self._serde) if entries else Pending(),
-            graph_version=control.graph_version,
-        )
-
     def ages(self, line: int) -> list[tuple[datetime, bytes, int]]:
         """Return the time, the key of the id and the row id of each checkpoint of a line."""
-        head = head_of(self._connection, line)
-        if head is None:
+        last = self.head_of(line)
+        if last is None:
             return []
-        bounds = {"first": row_id_of(line, 0), "last": head[0]}
-        first = self._connection.execute(_SQL["first"], bounds).fetchone()[0]
-        self.check_capacity(Interval(line, first, number_of(head[0])))
-        controls = self.controls(range(row_id_of(line, first), head[0] + 1))
+        first = self._connection.execute(self._sql["first"], {"first": row_id_of(line, 0), "last": last}).fetchone()[0]
+        self.check_capacity(Interval(line, first, number_of(last)))
+        controls = self.controls(range(row_id_of(line, first), last + 1))
         return [(instant_of(control[0]), key, row_id) for row_id, (key, _, control) in controls.items()]
 
     def check_capacity(self, interval: Interval) -> None:
@@ -262,19 +207,12 @@ class HistoryReader:
         A single damaged number could make an interval of billions, which must not be iterated.
         """
         first, last = interval.row_ids
-        bounds = {"first": first, "last": last, "end": row_id_of(interval.line + 1, 0) - 1}
-        count = self._connection.execute(_SQL["capacity"], bounds).fetchone()[0] if interval.first >= 0 else 0
+        bounds = {"first": first, "last": last, "end": bounds_of(interval.line)[1]}
+        count = self._connection.execute(self._sql["capacity"], bounds).fetchone()[0] if interval.first >= 0 else 0
         if count <= interval.last - interval.first:
             raise DamagedDatabase(
                 f"line {interval.line} has {count} checkpoints from {interval.first} to {interval.last}"
             )
-
-    def parent_of(self, row_id: int) -> int | None:
-        """Return the row id of the parent, if there is one."""
-        jump = self._connection.execute(_SQL["jump"], (row_id,)).fetchone()
-        if jump is not None:
-            return jump[0]
-        return row_id - 1 if number_of(row_id) else None
 
     def id_at(self, row_id: int) -> CheckpointId:
         """Return the id of a checkpoint."""
@@ -284,10 +222,10 @@ class HistoryReader:
         """Return all data of checkpoints except their states, by row id."""
         controls_by_row: dict[int, _ControlRow] = {}
         for first, last in _runs_of(row_ids):
-            for row_id, key, run, control in self._connection.execute(_SQL["controls"], (first, last)):
-                controls_by_row[row_id] = (key, run, self._value(control))
-            for segment, number, ids, controls in self._overlapping(_SQL["segment_controls"], first, last):
-                runs, segment_controls = self._value(controls)
+            for row_id, key, run, control in self._connection.execute(self._sql["controls"], (first, last)):
+                controls_by_row[row_id] = (key, run, self._decode(control))
+            for segment, number, ids, controls in self._overlapping(self._sql["segment_controls"], first, last):
+                runs, segment_controls = self._decode(controls)
                 for offset, (run, control) in enumerate(segment_controls):
                     row_id = row_id_of(line_of(segment), number + offset)
                     if first <= row_id <= last:
@@ -299,7 +237,7 @@ class HistoryReader:
 
     def _overlapping(self, query: str, first: int, last: int) -> Iterable[Any]:
         """Query the segments with some of the row ids of one line from `first` to `last`."""
-        return self._connection.execute(query, (first, row_id_of(line_of(first) + 1, 0) - 1, number_of(last)))
+        return self._connection.execute(query, (first, bounds_of(line_of(first))[1], number_of(last)))
 
     def changes_by_row(self, row_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Return the changes of checkpoints by row id."""
@@ -308,20 +246,20 @@ class HistoryReader:
             line = line_of(first)
             for row_id, changes in self._records(Interval(line, number_of(first), number_of(last))):
                 changes_by_row[row_id] = dict(changes)
-            for segment, number, _, changes in self._overlapping(_SQL["segment_changes"], first, last):
-                for offset, change in enumerate(self._value(changes) if changes is not None else ()):
+            for segment, number, _, changes in self._overlapping(self._sql["segment_changes"], first, last):
+                for offset, change in enumerate(self._decode(changes) if changes is not None else ()):
                     changes_by_row.setdefault(row_id_of(line, number + offset), {}).update(change)
-                for field, body in self._connection.execute(_SQL["grown_in"], (line, number_of(segment))):
-                    for number_in_line, kind, gained in self._value(body):
-                        changes_by_row.setdefault(row_id_of(line, number_in_line), {})[field] = _change(kind, gained)
+                for field, body in self._connection.execute(self._sql["grown_in"], (line, number_of(segment))):
+                    for number_in_line, kind, gained in self._decode(body):
+                        changes_by_row.setdefault(row_id_of(line, number_in_line), {})[field] = change_of(kind, gained)
         return changes_by_row
 
     def _entries_of(self, row_ids: Sequence[int]) -> dict[int, list[Entry]]:
         """Return the results that were saved for the frontiers of checkpoints."""
         entries: dict[int, list[Entry]] = {}
         for first, last in _runs_of(row_ids):
-            for row_id, kind, key, body in self._connection.execute(_SQL["pending"], (first, last)):
-                entries.setdefault(row_id, []).append((kind, key, self._value(body)))
+            for row_id, kind, key, body in self._connection.execute(self._sql["pending"], (first, last)):
+                entries.setdefault(row_id, []).append((kind, key, self._decode(body)))
         return entries
 
     # -- logs
@@ -329,11 +267,11 @@ class HistoryReader:
     def log(self, thread: int, run: int, after: int = 0) -> list[tuple[int, list[Any]]]:
         """Return the batches of the log of a run in order, each with the number of its first event."""
         batches: list[tuple[int, list[Any]]] = []
-        for row_id, body in self._connection.execute(_SQL["events"], (row_id_of(run, 0), row_id_of(run, LAST_NUMBER))):
-            first, *rest = self._value(body)
+        for row_id, body in self._connection.execute(self._sql["events"], bounds_of(run)):
+            first, *rest = self._decode(body)
             batches.append((number_of(row_id), first))
             batches.extend((number_of(row_id) + batch[0], [0, first[1] + batch[1], *batch[2:]]) for batch in rest)
-        for (line,) in self._connection.execute(_SQL["thread_lines"], (thread,)).fetchall():
+        for (line,) in self._connection.execute(self._sql["thread_lines"], (thread,)).fetchall():
             batches.extend(self.log_of_line(line, LAST_NUMBER, run).get(run, ()))
         batches.sort(key=lambda batch: batch[0])
         return [(number, [0, *batch[1:]]) for number, batch in batches if number + len(batch) - 5 >= after]
@@ -345,18 +283,15 @@ class HistoryReader:
     def log_of_line(self, line: int, last: int, run: int | None = None) -> dict[int, list[tuple[int, list[Any]]]]:
         """Return the parts of logs in the records of a line up to a number, by run, in the form of rows of logs."""
         logs: dict[int, list[tuple[int, list[Any]]]] = {}
-        row = self._connection.execute(_SQL["namespace"], (line,)).fetchone()
-        rows = self._connection.execute(_SQL["record_logs"], (row_id_of(line, 0), row_id_of(line, last)))
+        row = self._connection.execute(self._sql["namespace"], (line,)).fetchone()
+        rows = self._connection.execute(self._sql["record_logs"], (row_id_of(line, 0), row_id_of(line, last)))
         for record_run, number, control, events in rows:
             if run is None or run == record_run:
-                at, step = self._value(control)[:2]
+                at, step = self._decode(control)[:2]
                 batches = logs.setdefault(record_run, [])
                 first = batches[0][0] if batches else number
-                batches.append((number, [number - first, at, row[0], step, *self._value(events)]))
+                batches.append((number, [number - first, at, row[0], step, *self._decode(events)]))
         return logs
-
-    def _value(self, stored: bytes) -> Any:
-        return self._serde.decode(self._seal.decrypt(stored))
 
 
 _ControlRow = tuple[bytes, str, Any]
@@ -364,71 +299,18 @@ _ControlRow = tuple[bytes, str, Any]
 
 
 def _id_of(control_row: _ControlRow) -> CheckpointId:
-    key, _, plain = control_row
-    return CheckpointId((plain[5].get("id") if len(plain) > 5 else None) or key.hex())
+    key, _, control = control_row
+    return id_of(control, key)
 
 
-def _apply(values: Values, changes: Changes) -> None:
-    """Apply changes to a mapping that the caller owns."""
-    for name, change in changes.items():
-        value = changed(values.get(name, MISSING), change)
-        if value is MISSING:
-            values.pop(name, None)
-        else:
-            values[name] = value
-
-
-def _apply_all(values: Values, changes_in_order: Iterable[Changes]) -> None:
-    """Apply changes in order to a mapping that the caller owns; growing lists are copied once, not each time."""
-    copies: dict[str, list[Any]] = {}
-    for changes in changes_in_order:
-        for name, change in changes.items():
-            copy = copies.get(name)
-            if copy is not None and type(change) is Added:
-                copy.extend(change.items)
-                continue
-            _apply(values, {name: change})
-            if type(change) is Added:
-                copies[name] = values[name]
-            else:
-                copies.pop(name, None)
-
-
-def _grow(values: Values, field: str, growth: Iterable[Growth]) -> None:
-    """Apply the gains of a growing field; its list is copied once, however many there are."""
-    value: Any = values.get(field, MISSING)
-    if isinstance(value, list):
-        value = [*value]  # pyright: ignore[reportUnknownVariableType]
-    for _, kind, gained in growth:
-        if kind == ADD and isinstance(value, list):
-            value.extend(gained)  # pyright: ignore[reportUnknownMemberType]
-        else:
-            value = changed(value, _change(kind, gained))
-    if value is MISSING:
-        values.pop(field, None)
-    else:
-        values[field] = value
-
-
-def _change(kind: int, gained: Any) -> Any:
-    if kind == ADD:
-        return Added(gained)
-    return Merged(gained) if kind == MERGE else MISSING if kind == GONE else gained
-
-
-def _runs_of(row_ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of consecutive row ids."""
-    if isinstance(row_ids, range) and row_ids.step == 1:
-        if row_ids:
-            yield row_ids[0], row_ids[-1]
-        return
-    first = last = None
+def _runs_of(row_ids: Sequence[int]) -> Sequence[Sequence[int]]:
+    """Return the first and the last of consecutive row ids."""
+    if isinstance(row_ids, range):
+        return [(row_ids[0], row_ids[-1])] if row_ids else []
+    runs: list[list[int]] = []
     for row_id in row_ids:
-        if first is not None and last is not None and row_id == last + 1:
-            last = row_id
-            continue
-        if first is not None and last is not None:
-            yield first, last
-        first = last = row_id
-    if first is not None and last is not None:
-        yield first, last
+        if runs and row_id == runs[-1][1] + 1:
+            runs[-1][1] = row_id
+        else:
+            runs.append([row_id, row_id])
+    return runs

@@ -1,9 +1,9 @@
-"""The checkpointer for SQLite."""
+"""The checkpointer for databases."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import os
+from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -34,41 +34,26 @@ from statewright.ids import CheckpointId
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import submit_to_thread
 from statewright.serde.serde import Serde
-from statewright.storage.sqlite.checkpoints.commits import Job, Writer
-from statewright.storage.sqlite.checkpoints.copying import copy_thread
-from statewright.storage.sqlite.checkpoints.head_cache import Thread
-from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.listing import HistoryLister
-from statewright.storage.sqlite.checkpoints.prune import Pruner
-from statewright.storage.sqlite.checkpoints.removal import delete_thread
-from statewright.storage.sqlite.checkpoints.row_ids import (
-    find_checkpoint,
-    find_line,
-    head_of,
-    lines_of,
-)
-from statewright.storage.sqlite.faults import with_damage_report
-from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.view import DatabaseOrPath, View, on_event_loop
+from statewright.storage.checkpoints.commits import Writer
+from statewright.storage.checkpoints.history import HistoryReader
+from statewright.storage.checkpoints.listing import HistoryLister
+from statewright.storage.checkpoints.removal import Pruner, delete_thread
+from statewright.storage.checkpoints.row_ids import bounds_of, line_of, number_of, row_id_of
+from statewright.storage.damage import with_damage_report
+from statewright.storage.database import UNLIMITED, Connection, D, Job, View, on_event_loop
 
-_SQL: Final = statements("saver")
 _MOST_AHEAD: Final = 1000
 """Threads with unawaited commits above which completed ones are removed."""
 
 T = TypeVar("T")
 
 
-class SqliteSaver(View):
-    """Saves the checkpoints of threads in a database; pass it to `compile(checkpointer=...)`.
-
-    It takes a path, or a `SqliteDatabase` that is shared with other views and is not closed by the saver. It sees the
-    threads of one `workspace`; `for_workspace` returns a saver for another one. `lease` is the duration of the lease of
-    a run on its thread after each write, 60 seconds by default.
-    """
+class DatabaseSaver(View[D]):
+    """Saves the checkpoints of the threads of one workspace; `for_workspace` returns a saver for another one."""
 
     def __init__(
         self,
-        database: DatabaseOrPath,
+        database: D | str | os.PathLike[str],
         *,
         workspace: str = DEFAULT_WORKSPACE,
         lease: Duration | None = None,
@@ -81,8 +66,9 @@ class SqliteSaver(View):
 
     def _bind(self, workspace: str) -> None:
         self.workspace = check_workspace(workspace)
-        self._writer = Writer(self.database.serde, self.database.seal, self.database.head_cache, workspace)
-        self._lister = HistoryLister(self.database.serde, self.database.seal, workspace)
+        self._sql = self.database.statements("saver")
+        self._writer = Writer(self.database, workspace)
+        self._lister = HistoryLister(workspace)
 
     @property
     def scope(self) -> Hashable:
@@ -102,7 +88,7 @@ class SqliteSaver(View):
 
     def workspaces(self) -> MaybeFuture[Sequence[str]]:
         """List the workspaces that have threads, sorted."""
-        return self._read(lambda connection: [name for (name,) in connection.execute(_SQL["workspaces"])])
+        return self._read(lambda connection: [name for (name,) in connection.execute(self._sql["workspaces"])])
 
     @property
     def serde(self) -> Serde:
@@ -115,11 +101,11 @@ class SqliteSaver(View):
 
     # -- writing
 
-    def commit(self, commit: Commit, *, also: Sequence[Job] = ()) -> MaybeFuture[CheckpointId]:
+    def commit(self, commit: Commit, *, also: Sequence[Job[Any]] = ()) -> MaybeFuture[CheckpointId]:
         beside = [self._writer.commit_job(sibling, ()) for sibling in commit.beside]
         job = self._writer.commit_job(commit, [*beside, *also])
         if not commit.overlaps:
-            return self._written(job)
+            return self._write(job)
         ahead = self.database.ahead
         write = ahead[self.workspace, commit.line.thread_id] = self.database.hand_over(job)
         if len(ahead) > _MOST_AHEAD:
@@ -135,31 +121,31 @@ class SqliteSaver(View):
         *,
         hold: LeaseRequest | None = None,
         log: Log | None = None,
-        also: Sequence[Job] = (),
+        also: Sequence[Job[Any]] = (),
     ) -> MaybeFuture[None]:
-        return self._written(self._writer.results_job(line, checkpoint_id, pending, hold, log, also))
+        return self._write(self._writer.results_job(line, checkpoint_id, pending, hold, log, also))
 
     def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
-        def job(connection: sqlite3.Connection) -> Lease | None:
+        def job(connection: Connection) -> Lease | None:
             thread = self._writer.thread(connection, thread_id)
             check_lease(thread, thread_id, hold)
             if has_moved(thread, hold):
                 raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
             return None if thread is None else self._writer.write_hold(connection, thread, thread_id, hold).lease
 
-        return self._written(with_damage_report(job, thread_id))
+        return self._write(with_damage_report(job, thread_id))
 
     def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
-        def job(connection: sqlite3.Connection) -> Lease | None:
-            connection.execute(_SQL["want"], (what, self.workspace, thread_id))
+        def job(connection: Connection) -> Lease | None:
+            connection.execute(self._sql["want"], (what, self.workspace, thread_id))
             self.database.head_cache.threads.pop((self.workspace, thread_id), None)
             thread = self._writer.thread(connection, thread_id)
             return thread.lease if thread is not None else None
 
-        return self._written(with_damage_report(job, thread_id))
+        return self._write(with_damage_report(job, thread_id))
 
-    def delete_thread(self, thread_id: str, *, also: Sequence[Job] = ()) -> MaybeFuture[None]:
-        def delete(connection: sqlite3.Connection) -> None:
+    def delete_thread(self, thread_id: str, *, also: Sequence[Job[Any]] = ()) -> MaybeFuture[None]:
+        def delete(connection: Connection) -> None:
             thread = self._writer.thread(connection, thread_id)
             if thread is not None:
                 delete_thread(connection, thread.id)
@@ -167,12 +153,12 @@ class SqliteSaver(View):
 
         delete_reported = with_damage_report(delete, thread_id)
 
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Connection) -> None:
             for other_job in also:  # first: a job that fails before it has written does not cost a rollback
                 other_job(connection)
             delete_reported(connection)
 
-        return self._written(job)
+        return self._write(job)
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:
         if on_event_loop():
@@ -187,11 +173,10 @@ class SqliteSaver(View):
         return Pruned(sum(1 for count in counts if count), sum(counts))
 
     def _prune_thread(self, number: int, thread_id: str, policy: PrunePolicy, dry_run: bool) -> int:
-        def prune(connection: sqlite3.Connection, *, dry_run: bool = False) -> int:
-            pruner = Pruner(connection, self.database.serde, self.database.seal)
-            return pruner.prune(number, policy, dry_run=dry_run)
+        def prune(connection: Connection, *, dry_run: bool = False) -> int:
+            return Pruner(connection, self.database).prune(number, policy, dry_run=dry_run)
 
-        def job(connection: sqlite3.Connection) -> int:
+        def job(connection: Connection) -> int:
             count = prune(connection)
             self.database.head_cache.forget()
             return count
@@ -201,28 +186,48 @@ class SqliteSaver(View):
             count = with_damage_report(partial(prune, dry_run=True), thread_id)(connection)
         return self.database.write(with_damage_report(job, thread_id)) if count and not dry_run else count
 
-    def _numbers(self, connection: sqlite3.Connection, thread_id: str | None) -> list[tuple[int, str]]:
+    def _numbers(self, connection: Connection, thread_id: str | None) -> list[tuple[int, str]]:
         """Return the number and the id of one thread, or of all."""
         if thread_id is None:
-            return connection.execute(_SQL["thread_numbers"], (self.workspace,)).fetchall()
-        row = connection.execute(_SQL["thread"], (self.workspace, thread_id)).fetchone()
-        return [(row[0], thread_id)] if row is not None else []
+            return connection.execute(self._sql["thread_numbers"], (self.workspace,)).fetchall()
+        thread = self._writer.load_thread(connection, thread_id)
+        return [(thread.id, thread_id)] if thread is not None else []
 
     def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
-        def job(connection: sqlite3.Connection) -> None:
+        def job(connection: Connection) -> None:
             source, target = self._writer.thread(connection, thread_id), self._writer.thread(connection, to)
             if source is None:
                 raise CheckpointNotFound(f"Thread {thread_id!r} does not exist.")
             if target is not None:
                 raise CheckpointConflict(to, None, self._head_id(connection, to))
-            copy_thread(connection, source.id, to)
+            self._copy(connection, source.id, to)
 
-        return self._written(with_damage_report(job, thread_id))
+        return self._write(with_damage_report(job, thread_id))
 
-    def _head_id(self, connection: sqlite3.Connection, thread_id: str) -> CheckpointId | None:
-        number = find_line(connection, self.workspace, BranchKey(thread_id))
-        head = head_of(connection, number) if number is not None else None
-        return self._reader(connection).id_at(head[0]) if head is not None else None
+    def _copy(self, connection: Connection, source: int, to: str) -> None:
+        """Copy all rows of a thread under new numbers; `to` is the id of the new thread."""
+        sql, commits, insert = self._sql, self.database.statements("commits"), self.database.insert
+        target = insert(connection, sql["copy_thread"], (to, source))
+        for run, name in connection.execute(sql["named_runs"], (source,)).fetchall():
+            copied = insert(connection, commits["insert_run"], (target, name))
+            connection.execute(sql["copy_events"], (row_id_of(copied, 0) - row_id_of(run, 0), *bounds_of(run)))
+        copies: dict[int, int] = {}
+        for line, namespace, branch in connection.execute(sql["copied_lines"], (source,)).fetchall():
+            copies[line] = insert(connection, commits["insert_line"], (target, namespace, branch))
+        for line, copied in copies.items():
+            shift, bounds = row_id_of(copied, 0) - row_id_of(line, 0), bounds_of(line)
+            connection.execute(sql["copy_records"], (shift, target, *bounds))
+            connection.execute(sql["copy_segments"], (shift, *bounds))
+            connection.execute(sql["copy_pending"], (shift, *bounds))
+            connection.execute(sql["copy_grown"], (copied, line))
+            for row_id, parent in connection.execute(sql["jumps"], bounds).fetchall():
+                moved = row_id_of(copies[line_of(parent)], number_of(parent)) if parent is not None else None
+                connection.execute(commits["insert_jump"], (row_id + shift, moved))
+
+    def _head_id(self, connection: Connection, thread_id: str) -> CheckpointId | None:
+        reader = self._reader(connection)
+        head = reader.find_head(self.workspace, BranchKey(thread_id))
+        return reader.id_at(head) if head is not None else None
 
     # -- reading
 
@@ -238,23 +243,23 @@ class SqliteSaver(View):
         return self._read(lambda connection: self._load(connection, line, checkpoint_id), thread_id)
 
     def _load(
-        self, connection: sqlite3.Connection, line: BranchKey, checkpoint_id: CheckpointId | None
+        self, connection: Connection, line: BranchKey, checkpoint_id: CheckpointId | None
     ) -> SavedCheckpoint | None:
+        reader = self._reader(connection)
         row_id: int | None = None
-        if checkpoint_id is not None:
-            for number, branch in lines_of(connection, self.workspace, line.thread_id, line.namespace):
-                row_id = find_checkpoint(connection, number, checkpoint_id)
+        if checkpoint_id is None:
+            row_id = reader.find_head(self.workspace, line)
+        else:
+            for number, branch in reader.lines_of(self.workspace, line.thread_id, line.namespace):
+                row_id = reader.find_checkpoint(number, checkpoint_id)
                 if row_id is not None:
                     line = line._replace(branch=branch)
                     break
-        elif (number := find_line(connection, self.workspace, line)) is not None:
-            head = head_of(connection, number)
-            row_id = head[0] if head is not None else None
         if row_id is None:
             return None
-        saved = self._reader(connection).checkpoint_at(row_id, line)
-        thread = Thread(*connection.execute(_SQL["thread"], (self.workspace, line.thread_id)).fetchone())
-        return replace(saved, epoch=thread.epoch, lease=thread.lease)
+        saved = reader.checkpoint_at(row_id, line)
+        thread = self._writer.load_thread(connection, line.thread_id)
+        return replace(saved, epoch=thread.epoch, lease=thread.lease) if thread is not None else saved
 
     def history(
         self,
@@ -265,46 +270,46 @@ class SqliteSaver(View):
         before: CheckpointId | None = None,
         limit: int | None = None,
     ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
-        return self._read(
-            lambda connection: self._lister.load_page(connection, thread_id, namespace, branch, before, limit),
-            thread_id,
-        )
+        def read(connection: Connection) -> Sequence[SavedCheckpoint]:
+            return self._lister.load_page(self._reader(connection), thread_id, namespace, branch, before, limit)
+
+        return self._read(read, thread_id)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
-        bounds = (self.workspace, prefix, prefix, -1 if limit is None else cut_page(limit).stop)
+        bounds = (self.workspace, prefix, prefix, UNLIMITED if limit is None else cut_page(limit).stop)
         return self._read(
             lambda connection: [
                 ThreadEntry(name, instant_of(changed), owner)
-                for name, changed, owner in connection.execute(_SQL["threads"], bounds)
+                for name, changed, owner in connection.execute(self._sql["threads"], bounds)
             ]
         )
 
     def branches(self, thread_id: str, *, namespace: str = "") -> MaybeFuture[Sequence[str]]:
         return self._read(
-            lambda connection: sorted(_names(lines_of(connection, self.workspace, thread_id, namespace))),
+            lambda connection: sorted(_names(self._reader(connection).lines_of(self.workspace, thread_id, namespace))),
             thread_id,
         )
 
     def namespaces(self, thread_id: str) -> MaybeFuture[Sequence[str]]:
         return self._read(
-            lambda connection: _names(connection.execute(_SQL["namespaces"], (self.workspace, thread_id))),
+            lambda connection: _names(connection.execute(self._sql["namespaces"], (self.workspace, thread_id))),
             thread_id,
         )
 
     def lease(self, thread_id: str) -> MaybeFuture[Lease | None]:
-        return self._read(lambda connection: self._lease(connection, thread_id), thread_id)
+        def read(connection: Connection) -> Lease | None:
+            thread = self._writer.load_thread(connection, thread_id)
+            return thread.lease if thread is not None else None
 
-    def _lease(self, connection: sqlite3.Connection, thread_id: str) -> Lease | None:
-        row = connection.execute(_SQL["thread"], (self.workspace, thread_id)).fetchone()
-        return Thread(*row).lease if row is not None else None
+        return self._read(read, thread_id)
 
     def events(
         self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
     ) -> MaybeFuture[Sequence[Event]]:
-        def read(connection: sqlite3.Connection) -> Sequence[Event]:
+        def read(connection: Connection) -> Sequence[Event]:
             reader = self._reader(connection)
             first = after if run_id is not None else 0
-            runs = connection.execute(_SQL["runs"], (self.workspace, thread_id)).fetchall()
+            runs = connection.execute(self._sql["runs"], (self.workspace, thread_id)).fetchall()
             events = (
                 event
                 for thread, run, name in runs
@@ -317,22 +322,16 @@ class SqliteSaver(View):
 
         return self._read(read, thread_id)
 
-    def _read(self, read: Callable[[sqlite3.Connection], T], thread_id: str | None = None) -> MaybeFuture[T]:
-        """Call a function with a reading connection; on a thread of its own if an event loop runs here.
+    def _read(self, read: Job[T], thread_id: str | None = None) -> MaybeFuture[T]:
+        """Call a function with a reading connection.
 
         Commits of this process to the thread are waited for, since a run may have ended without waiting for its last.
         """
-        read = with_damage_report(read, thread_id)
         ahead = self.database.unsaved_of((self.workspace, thread_id)) if thread_id is not None else None
-        if on_event_loop():
-            return self.database.read_beside(read, after=ahead)
-        if ahead is not None:
-            ahead.wait()
-        with self.database.read() as connection:
-            return read(connection)
+        return self._query(with_damage_report(read, thread_id), after=ahead)
 
-    def _reader(self, connection: sqlite3.Connection) -> HistoryReader:
-        return HistoryReader(connection, self.database.serde, self.database.seal)
+    def _reader(self, connection: Connection) -> HistoryReader:
+        return HistoryReader(connection, self.database)
 
 
 def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:

@@ -1,76 +1,73 @@
 """The items of a store as rows, within one transaction at one time.
 
 A namespace is stored with a dot after each label. Labels have no dots, so the namespaces under a prefix are a range of
-texts, and `users.4.` is not a prefix of `users.42.`. Single-line statements are constants here, others are in `sql/`.
+texts, and `users.4.` is not a prefix of `users.42.`.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 from statewright.checkpoint.forms import instant_of
 from statewright.errors import InvalidConfig
 from statewright.ids import is_unicode
 from statewright.page import cut_page
-from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.faults import reading
-from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.store.similarity import Vector, packed, scored
+from statewright.storage.damage import reading
+from statewright.storage.database import Connection, Database
 from statewright.store import Item, Namespace, SearchItem
 from statewright.store.filters import matches
-
-_SQL: Final = statements("items")
+from statewright.store.vectors import Vector, packed, scored
 
 ItemKey = dict[str, str]
 """The stored namespace and the key of an item, as parameters of statements."""
 _ANY_LABEL = r"[^.]+\."
-_AFTER_ALL_TEXT = b""
-"""The end of an open range: SQLite sorts bytes after all text."""
 
 
 class Items:
     """The items of a database, as a connection sees them at an instant."""
 
-    def __init__(self, database: SqliteDatabase, connection: sqlite3.Connection, now: int) -> None:
+    def __init__(self, database: Database, connection: Connection, now: int) -> None:
         self._database = database
         self._connection = connection
-        self.now = now
-        self.read: list[int] = []
-        """The numbers of items that were read and whose time to live restarts: see `restart_ttl`."""
+        self._sql = database.statements("items")
+        self._now = now
+        self.read: list[tuple[int, int]] = []
+        """The time and the numbers of items that were read and whose time to live restarts: see `restart_ttl`."""
 
     def get(self, namespace: Namespace, key: str, *, refresh: bool) -> Item | None:
         item_key = item_key_of(namespace, key)
         if item_key is None:
             return None
-        row = self._connection.execute(_SQL["item"], {**item_key, "now": self.now}).fetchone()
+        row = self._connection.execute(self._sql["item"], {**item_key, "now": self._now}).fetchone()
         return self._item(Item, row, refresh) if row is not None else None
 
     def put(self, item_key: ItemKey, value: bytes, *, vectors: Sequence[Vector], ttl: int | None) -> None:
         """Store an encrypted value, for `ttl` microseconds if it is given."""
-        number, created_at, until = self._connection.execute(_SQL["id"], item_key).fetchone() or (None, None, None)
-        self._connection.execute(_SQL["delete_vectors"], (number,))
-        is_update = until is None or until > self.now
+        number, created_at, until = self._connection.execute(self._sql["id"], item_key).fetchone() or (None, None, None)
+        self._connection.execute(self._sql["delete_vectors"], (number,))
+        is_update = until is None or until > self._now
         row = {
             **item_key,
             "created_at": created_at if is_update else None,
-            "now": self.now,
+            "now": self._now,
             "ttl": ttl,
             "value": value,
         }
-        number = self._connection.execute(_SQL["put"], row).lastrowid
+        number = self._database.insert(self._connection, self._sql["put"], row)
         if vectors:
-            parts = self._database.seal.encrypt(self._database.serde.encode(packed(vectors)))
-            self._connection.execute(_SQL["put_vectors"], (number, len(vectors[0]), parts))
+            parts = self._database.encode(packed(vectors))
+            self._connection.execute(self._sql["put_vectors"], (number, len(vectors[0]), parts))
 
     def delete(self, namespace: Namespace, key: str) -> None:
         item_key = item_key_of(namespace, key)
-        for number, *_ in self._connection.execute(_SQL["id"], item_key).fetchall() if item_key is not None else ():
-            self._connection.execute(_SQL["delete_vectors"], (number,))
-            self._connection.execute(_SQL["delete"], (number,))
+        for number, *_ in (
+            self._connection.execute(self._sql["id"], item_key).fetchall() if item_key is not None else ()
+        ):
+            self._connection.execute(self._sql["delete_vectors"], (number,))
+            self._connection.execute(self._sql["delete"], (number,))
 
     def search(
         self,
@@ -97,23 +94,23 @@ class Items:
         if path_of(prefix) is None or path_of(suffix) is None:
             return []
         starts, ends = _pattern(prefix), re.compile(r"(?:\A|(?<=\.))" + _pattern(suffix).pattern + r"\Z")
-        rows = self._connection.execute(_SQL["namespaces"], self._range(prefix))
+        rows = self._connection.execute(self._sql["namespaces"], self._range(prefix))
         paths = [path for (path,) in rows if starts.match(path) and ends.search(path)]
         return sorted({_namespace_of(path)[:max_depth] for path in paths})
 
     def sweep(self) -> int:
         """Remove the expired items, and return their number."""
-        now = {"now": self.now}
-        self._connection.execute(_SQL["vectors_over"], now)
-        return self._connection.execute(_SQL["delete_over"], now).rowcount
+        now = {"now": self._now}
+        self._connection.execute(self._sql["vectors_over"], now)
+        return self._connection.execute(self._sql["delete_over"], now).rowcount
 
     def _row(self, number: int) -> Any:
-        return self._connection.execute(_SQL["found"], {"id": number}).fetchone()
+        return self._connection.execute(self._sql["found"], {"id": number}).fetchone()
 
     def _by_update(self, prefix: Namespace) -> Iterator[tuple[int, None]]:
         """Yield the numbers of items, the last updated first."""
         pattern, statement = _pattern(prefix), "under" if prefix else "all"
-        for number, path in self._connection.execute(_SQL[statement], self._range(prefix)):
+        for number, path in self._connection.execute(self._sql[statement], self._range(prefix)):
             if pattern.match(path):
                 yield number, None
 
@@ -125,7 +122,7 @@ class Items:
     def _vectors(self, prefix: Namespace, dims: int) -> Iterator[tuple[int, bytes]]:
         """Yield the numbers and packed vectors of items. Raises InvalidConfig for vectors of another length."""
         pattern = _pattern(prefix)
-        for number, path, stored_dims, vectors in self._connection.execute(_SQL["vectors"], self._range(prefix)):
+        for number, path, stored_dims, vectors in self._connection.execute(self._sql["vectors"], self._range(prefix)):
             if not pattern.match(path):
                 continue
             if stored_dims != dims:
@@ -139,13 +136,13 @@ class Items:
         """Return the bounds of the stored namespaces under a prefix, up to its first `"*"`."""
         path = "".join(f"{label}." for label in itertools.takewhile(lambda label: label != "*", prefix))
         # "/" is the character after ".".
-        beyond = path.removesuffix(".") + "/" if path else _AFTER_ALL_TEXT
-        return {"first": path, "beyond": beyond, "now": self.now}
+        beyond = path.removesuffix(".") + "/" if path else self._database.AFTER_ALL_TEXT
+        return {"first": path, "beyond": beyond, "now": self._now}
 
     def _item(self, kind: type[Any], row: Sequence[Any], refresh: bool, **options: Any) -> Any:
         number, path, key, created_at, updated_at, ttl, _ = row
         if refresh and ttl is not None:
-            self.read.append(number)
+            self.read.append((self._now, number))
         with reading("an item"):
             return kind(
                 namespace=_namespace_of(path),
@@ -161,12 +158,7 @@ class Items:
 
     def _decoded(self, stored: bytes) -> Any:
         with reading("an item"):
-            return self._database.serde.decode(self._database.seal.decrypt(stored))
-
-
-def restart_ttl(connection: sqlite3.Connection, numbers: Iterable[int], now: int) -> None:
-    """Restart the time to live of items that were read."""
-    connection.executemany(_SQL["refresh"], [(now, number) for number in numbers])
+            return self._database.decode(stored)
 
 
 def path_of(namespace: Namespace) -> str | None:

@@ -21,21 +21,17 @@ anyway, and would compete with the runs for it.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import ormsgpack
 
 from statewright.serde.codecs import CODECS
-from statewright.serde.serde import Serde
-from statewright.storage.encryption import Encryptor
-from statewright.storage.sqlite.checkpoints.history import ADD, GONE, MERGE, SET, HistoryReader
-from statewright.storage.sqlite.checkpoints.removal import keep_log
-from statewright.storage.sqlite.checkpoints.row_ids import LAST_NUMBER, line_of, number_of, row_id_of
-from statewright.storage.sqlite.statements import statements
-
-_SQL: Final = statements("segments")
+from statewright.storage.checkpoints.folding import ADD, GONE, MERGE, SET
+from statewright.storage.checkpoints.history import HistoryReader
+from statewright.storage.checkpoints.removal import keep_log
+from statewright.storage.checkpoints.row_ids import bounds_of, line_of, number_of
+from statewright.storage.database import Connection, Database
 
 LONGEST: Final = 128
 """Checkpoints in a segment."""
@@ -91,11 +87,12 @@ def _pack(value: Any) -> bytes:
 class SegmentWriter:
     """Compacts records, within a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, serde: Serde, seal: Encryptor) -> None:
+    def __init__(self, connection: Connection, database: Database) -> None:
         self._connection = connection
-        self._serde = serde
-        self._seal = seal
-        self._reader = HistoryReader(connection, serde, seal)
+        self._database = database
+        self._seal = database.seal
+        self._sql = database.statements("segments")
+        self._reader = HistoryReader(connection, database)
 
     def compact(self, line: int) -> int:
         """Compact the oldest records of a line, and return their number."""
@@ -106,21 +103,20 @@ class SegmentWriter:
         parent = self._reader.parent_of(rows[0].row_id)
         before = self._reader.growing_at(parent)
         base = self._base(line, parent, before)
-        keep_log(self._connection, self._serde, self._seal, line, number_of(rows[-1].row_id))
+        keep_log(self._connection, self._database, line, number_of(rows[-1].row_id))
         # Deleted first, so that the segment reuses their pages and the file does not grow.
-        self._connection.execute(_SQL["delete"], (rows[0].row_id, rows[-1].row_id))
+        self._connection.execute(self._sql["delete"], (rows[0].row_id, rows[-1].row_id))
         growing = before | self._store_growth(rows, changes, parent, before)
         self._store(rows, changes, base, growing)
         return len(rows)
 
     def _oldest_records(self, line: int) -> list[Row]:
         """Return the oldest consecutive records without a jump between them, never the head."""
-        bounds = row_id_of(line, 0), row_id_of(line, LAST_NUMBER)
-        rows = [Row(*row) for row in self._connection.execute(_SQL["oldest"], (*bounds, LONGEST + 1))]
+        rows = [Row(*row) for row in self._connection.execute(self._sql["oldest"], (*bounds_of(line), LONGEST + 1))]
         del rows[min(len(rows) - 1, LONGEST) :]
         if not rows:
             return []
-        jump = self._connection.execute(_SQL["next_jump"], (rows[0].row_id + 1, rows[-1].row_id)).fetchone()
+        jump = self._connection.execute(self._sql["next_jump"], (rows[0].row_id + 1, rows[-1].row_id)).fetchone()
         chosen: list[Row] = []
         size = 0
         for row in rows:
@@ -156,7 +152,7 @@ class SegmentWriter:
             body = _pack([[number, kind, gained] for number, kind, gained, _ in growth])
             items = sum(count for _, _, _, count in growth)
             stored = self._seal.encrypt(body, compress=True)
-            self._connection.execute(_SQL["insert_grown"], (line, field, last, is_set, items, stored))
+            self._connection.execute(self._sql["insert_grown"], (line, field, last, is_set, items, stored))
         return frozenset(fields)
 
     def _needs_previous_value(
@@ -169,7 +165,7 @@ class SegmentWriter:
             return True
         if all(kind == ADD for _, kind, _, _ in growth):
             return False
-        (items,) = self._connection.execute(_SQL["items"], {"line": line, "field": field}).fetchone()
+        (items,) = self._connection.execute(self._sql["items"], {"line": line, "field": field}).fetchone()
         if not items or items <= LONGEST:
             return False
         value = self._reader.state_at(parent).get(field)
@@ -182,19 +178,19 @@ class SegmentWriter:
             return []
         value = values[field]
         count = len(value) if isinstance(value, list) else 1  # pyright: ignore[reportUnknownArgumentType]
-        return [(number_of(row_id), SET, ormsgpack.Fragment(self._serde.encode(value, field)), count)]
+        return [(number_of(row_id), SET, ormsgpack.Fragment(self._database.serde.encode(value, field)), count)]
 
     # -- other fields
 
     def _base(self, line: int, parent: int | None, growing: frozenset[str]) -> bytes | None:
         """Return the packed state before the segment, if too many changes would have to be read without it."""
-        bounds = {"first": row_id_of(line, 0), "last": row_id_of(line, LAST_NUMBER)}
-        size, count, base_size = self._connection.execute(_SQL["since_base"], bounds).fetchone()
+        bounds = dict(zip(("first", "last"), bounds_of(line), strict=True))
+        size, count, base_size = self._connection.execute(self._sql["since_base"], bounds).fetchone()
         too_many = count >= MOST_WITHOUT_BASE and base_size <= SMALL
         if parent is None or not (size >= max(SMALL, base_size) or too_many):
             return None
         values = {name: value for name, value in self._reader.state_at(parent).items() if name not in growing}
-        return self._serde.encode([values, sorted(growing)])
+        return self._database.serde.encode([values, sorted(growing)])
 
     def _store(
         self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], base: bytes | None, growing: frozenset[str]
@@ -203,7 +199,7 @@ class SegmentWriter:
         controls = [[runs.index(row.run), ormsgpack.Fragment(row.control)] for row in rows]
         seal = self._seal
         self._connection.execute(
-            _SQL["insert"],
+            self._sql["insert"],
             (
                 rows[-1].row_id,
                 number_of(rows[0].row_id),

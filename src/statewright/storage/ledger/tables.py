@@ -15,27 +15,26 @@ from typing import Any, Final, Generic
 from pydantic_core import from_json, to_json
 
 from statewright.checkpoint.forms import instant_of, microseconds
-from statewright.errors import DamagedDatabase, InvalidConfig, SerdeError, suggestion
+from statewright.errors import DuplicateRecord, InvalidConfig, SerdeError, suggestion
 from statewright.runs import Column, Record, Run, columns_of
 from statewright.runs.records.record import R
+from statewright.storage.damage import UNREADABLE, damaged
+from statewright.storage.database import Connection, Cursor, Database
 from statewright.storage.encryption import Encryptor
-from statewright.storage.sqlite.faults import UNREADABLE
 
 Convert = Callable[[Any], Any]
-_NATIVE: Final = ("text", "integer", "real")
-"""Kinds of columns whose values are stored without conversion."""
 _UNSEARCHABLE: Final = {"json": "JSON", "sealed": "text that may be encrypted"}
-_RUN_INPUT: Final = 'ifnull("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'
+_RUN_INPUT: Final = 'coalesce("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'
 """The input of a run: a large one has a row of its own, so that reading many runs does not read their inputs."""
 
 
 class Table(Generic[R]):
     """The table of a class of records."""
 
-    def __init__(self, kind: type[R], seal: Encryptor) -> None:
+    def __init__(self, kind: type[R], database: Database) -> None:
         self.kind = kind
         self.name = kind.TABLE
-        self._seal = seal
+        self._database = database
         self.columns: Mapping[str, Column] = {column.name: column for column in columns_of(kind)}
         self.names = tuple(self.columns)
         columns = ", ".join(f'"{name}"' for name in self.names)
@@ -44,12 +43,11 @@ class Table(Generic[R]):
         self.insert = f'INSERT INTO "{self.name}" ({columns}) VALUES ({", ".join("?" * len(self.names))})'
         self.returning = f"RETURNING {expressions}"
         self._values = attrgetter(*self.names)
-        self._encoders = {name: self._encoder(column) for name, column in self.columns.items()}
-        self._encoder_by_index = [
-            (index, encode) for index, encode in enumerate(self._encoders.values()) if encode is not None
-        ]
-        decoders = map(self._decoder, self.columns.values())
-        self._decoder_by_index = [(index, decode) for index, decode in enumerate(decoders) if decode is not None]
+        conversions = {name: _conversions(column, database.seal) for name, column in self.columns.items()}
+        self._encoders = {name: self._checked(name, pair[0]) for name, pair in conversions.items() if pair is not None}
+        self._decoders = {name: pair[1] for name, pair in conversions.items() if pair is not None}
+        self._encoder_by_index = [(self.names.index(name), encode) for name, encode in self._encoders.items()]
+        self._decoder_by_index = [(self.names.index(name), decode) for name, decode in self._decoders.items()]
 
     def row(self, record: R) -> list[Any]:
         """Return a record as the values of a row. Raises SerdeError for values that cannot be stored."""
@@ -68,24 +66,23 @@ class Table(Generic[R]):
                     values[index] = decode(values[index])
             return self.kind(**dict(zip(self.names, values, strict=True)))
         except UNREADABLE as error:
-            raise damaged(self.name, error) from error
+            raise damaged(f"a record of {self.name}", error) from error
 
     def encoded(self, name: str, value: Any) -> Any:
         """Return a value of a column in stored form."""
         self.check_column(name)
-        encode = self._encoders[name]
+        encode = self._encoders.get(name)
         return value if encode is None or value is None else encode(value)
 
     def decoded(self, names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
         """Return values of columns from their stored form."""
-        decoders = [self._decoder(self.columns[name]) for name in names]
         try:
             return tuple(
-                value if decode is None or value is None else decode(value)
-                for decode, value in zip(decoders, row, strict=True)
+                self._decoders[name](value) if name in self._decoders and value is not None else value
+                for name, value in zip(names, row, strict=True)
             )
         except UNREADABLE as error:
-            raise damaged(self.name, error) from error
+            raise damaged(f"a record of {self.name}", error) from error
 
     def check_column(self, name: str, *, searched: bool = False) -> None:
         """Raise InvalidConfig if there is no such column, or if it is to be searched and cannot be."""
@@ -100,49 +97,71 @@ class Table(Generic[R]):
                 f"Read the records, and filter them."
             )
 
-    def _encoder(self, column: Column) -> Convert | None:
-        if column.kind in _NATIVE:
-            return None
-        encoders: dict[str, Convert] = {
-            "flag": int,
-            "status": str,
-            "instant": microseconds,
-            "json": partial(closed_json, self._seal),
-            "sealed": partial(_closed_text, self._seal),
-        }
-        convert = encoders[column.kind]
-        where = f"{self.name}.{column.name}"
+    def execute(
+        self,
+        connection: Connection,
+        sql: str,
+        parameters: Sequence[Any],
+        values: Record | Mapping[str, Any] | None = None,
+    ) -> Cursor:
+        """Execute a statement, which may write a record, or values by column.
+
+        Raises DuplicateRecord or SerdeError if a constraint is violated.
+        """
+        try:
+            return connection.execute(sql, parameters)
+        except self._database.INTEGRITY_ERROR as error:
+            is_unique, columns = self._database.violated_columns(error)
+            if not is_unique:
+                raise SerdeError(f"{self.name}.{columns[0]}", "it must not be None") from error
+            if isinstance(values, Record):
+                duplicates = [getattr(values, name) for name in columns]
+            else:
+                duplicates = [(values or {}).get(name, "as before") for name in columns]
+            raise DuplicateRecord(self.name, columns, duplicates) from error
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise SerdeError(f"a record of {self.name}", str(error)) from error
+
+    def _checked(self, name: str, convert: Convert) -> Convert:
+        """Return a conversion to stored form that raises SerdeError for a value that cannot be stored."""
 
         def encode(value: Any) -> Any:
             try:
                 return convert(value)
             except (TypeError, ValueError, RecursionError) as error:
-                raise SerdeError(where, str(error)) from error
+                raise SerdeError(f"{self.name}.{name}", str(error)) from error
 
         return encode
 
-    def _decoder(self, column: Column) -> Convert | None:
-        if column.kind in _NATIVE:
+
+def _conversions(column: Column, seal: Encryptor) -> tuple[Convert, Convert] | None:
+    """Return the conversions of values to stored form and back; None if they are stored as they are."""
+    match column.kind:
+        case "flag":
+            return int, bool
+        case "status":
+            return str, column.type
+        case "instant":
+            return microseconds, instant_of
+        case "json":
+            return partial(closed_json, seal), partial(opened_json, seal)
+        case "sealed":
+            return partial(_closed_text, seal), partial(_opened_text, seal)
+        case "text" | "integer" | "real":
             return None
-        decoders: dict[str, Convert] = {
-            "flag": bool,
-            "status": column.type,
-            "instant": instant_of,
-            "json": partial(opened_json, self._seal),
-            "sealed": partial(_opened_text, self._seal),
-        }
-        return decoders[column.kind]
 
 
 class Tables(dict[type[Record], Table[Any]]):
     """The tables of a database, by the class of their records; each is prepared on first use."""
 
-    def __init__(self, seal: Encryptor) -> None:
+    def __init__(self, database: Database) -> None:
         super().__init__()
-        self.seal = seal
+        self.seal = database.seal
+        self.sql = database.statements("ledger")
+        self._database = database
 
     def __missing__(self, kind: type[R]) -> Table[R]:
-        table = self[kind] = Table(kind, self.seal)
+        table = self[kind] = Table(kind, self._database)
         return table
 
 
@@ -166,8 +185,3 @@ def _closed_text(seal: Encryptor, text: str) -> str | bytes:
 
 def _opened_text(seal: Encryptor, stored: str | bytes) -> str:
     return stored if isinstance(stored, str) else seal.decrypt(stored).decode()
-
-
-def damaged(table: str, error: Exception) -> DamagedDatabase:
-    """Return the error for stored data that cannot be decoded."""
-    return DamagedDatabase(f"a record of {table} cannot be decoded: {error}")
