@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
+from statewright.checkpoint.checkpointer import PrunePolicy
 from statewright.checkpoint.lease import LeasedThread, LeaseRequest
 from statewright.checkpoint.model import Commit, Pending, SavedCheckpoint, Source
-from statewright.checkpoint.retention import PrunePolicy
 from statewright.events import Log
 from statewright.ids import CheckpointId
 

@@ -7,7 +7,7 @@ continues, so that later changes of mutable values have no effect. The job check
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from copy import copy
 from typing import Any
 
 from statewright.checkpoint import BranchKey, Commit, LeaseRequest, Pending
@@ -17,7 +17,7 @@ from statewright.checkpoint.lease import check_lease, has_moved
 from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict
 from statewright.events import Log
 from statewright.ids import CheckpointId
-from statewright.storage.checkpoints.head_cache import Head, Thread, thread_of
+from statewright.storage.checkpoints.head_cache import Head, Thread
 from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.removal import drop_calls
 from statewright.storage.checkpoints.row_ids import bounds_of, line_of, row_id_of
@@ -178,7 +178,7 @@ class Writer:
     def load_thread(self, connection: Connection, thread_id: str) -> Thread | None:
         """Return a thread of the workspace as it is stored, if it exists."""
         row = connection.execute(self._sql["thread"], (self._workspace, thread_id)).fetchone()
-        return thread_of(row) if row is not None else None
+        return Thread(*row) if row is not None else None
 
     def _claim(self, connection: Connection, thread: Thread | None, commit: Commit) -> Thread:
         """Return the thread with the lease that the commit requests; create a new one."""
@@ -186,7 +186,7 @@ class Writer:
         if thread is None:
             values = (self._workspace, thread_id, microseconds(commit.created_at))
             number = self._database.insert(connection, self._sql["insert_thread"], values)
-            thread = self._cache.threads[self._workspace, thread_id] = Thread(id=number)
+            thread = self._cache.threads[self._workspace, thread_id] = Thread(number)
         return self.take(connection, thread, thread_id, commit.hold)
 
     def take(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
@@ -206,7 +206,7 @@ class Writer:
 
     def write_hold(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
         """Write the lease of a thread, and return the thread."""
-        taken = replace(thread)
+        taken = copy(thread)
         taken.take(hold)
         until = microseconds(taken.until) if taken.until is not None else None
         values = (taken.epoch, taken.owner, until, taken.wanted, microseconds(hold.now), thread.id)

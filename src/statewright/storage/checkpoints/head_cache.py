@@ -17,25 +17,21 @@ second process takes over a thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from statewright.checkpoint.forms import instant_of
 from statewright.checkpoint.lease import LeasedThread
 
 
-@dataclass(slots=True)
 class Thread(LeasedThread):
     """A stored thread: its row id and its lease."""
 
-    id: int = field(kw_only=True)
-
-
-def thread_of(row: Sequence[Any]) -> Thread:
-    """Return the thread of a row."""
-    thread_id, epoch, owner, until, wanted = row
-    return Thread(epoch, owner, instant_of(until) if until is not None else None, wanted, id=thread_id)
+    def __init__(
+        self, row_id: int, epoch: int = 0, owner: str | None = None, until: int | None = None, wanted: str | None = None
+    ) -> None:
+        """Create it from a row, in which `until` is in microseconds since 1970."""
+        super().__init__(epoch, owner, instant_of(until) if until is not None else None, wanted)
+        self.id = row_id
 
 
 class Head:

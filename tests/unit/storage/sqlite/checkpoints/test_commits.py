@@ -15,7 +15,7 @@ from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Lease, LeaseRequest, Pending, TaskResult
 from statewright.errors import CheckpointConflict, CheckpointNotFound, LeaseLost, SerdeError, ThreadBusy
 from statewright.ids import InterruptId
-from statewright.storage.checkpoints.head_cache import thread_of
+from statewright.storage.checkpoints.head_cache import Thread
 from statewright.storage.checkpoints.row_ids import row_id_of
 from statewright.storage.sqlite.database import SqliteDatabase
 
@@ -36,7 +36,7 @@ def lease(scribe: Any) -> Lease | None:
     """Who holds the thread, as it is stored."""
     with scribe.database.read() as connection:
         row = connection.execute("SELECT id, epoch, owner, until, wanted FROM threads").fetchone()
-    return thread_of(row).lease
+    return Thread(*row).lease
 
 
 def numbers(scribe: Any, run: str = "run") -> list[int]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from statewright.checkpoint import BranchKey, Lease, LeaseRequest, Pending
-from statewright.storage.checkpoints.head_cache import Head, HeadCache, Thread, thread_of
+from statewright.storage.checkpoints.head_cache import Head, HeadCache, Thread
 from statewright.storage.sqlite import data_version as module
 from statewright.storage.sqlite.data_version import VersionedHeadCache
 from statewright.storage.sqlite.database import SqliteDatabase
@@ -24,7 +24,7 @@ WRITE = "UPDATE threads SET changed = changed + 1"
 
 
 def filled(known: T) -> T:
-    known.threads["default", "thread"] = thread_of((1, 0, None, None, None))
+    known.threads["default", "thread"] = Thread(1, 0, None, None, None)
     known.lines[1, "", "main"] = 1
     known.heads[1] = Head(1 << 32, bytes(16), 1, 1)
     known.runs[1, "run"] = (1, 1)
@@ -114,7 +114,8 @@ def test_no_more_is_remembered_than_a_number_of_lines(
 def test_commits_that_follow_each_other_are_remembered(scribe: Any) -> None:
     ids = scribe.count(2, logs=2)
     known = scribe.database.head_cache
-    assert known.threads == {("default", "thread"): thread_of((1, 2, None, None, None))}
+    ((name, thread),) = known.threads.items()
+    assert (name, vars(thread)) == (("default", "thread"), vars(Thread(1, 2, None, None, None)))
     assert (known.lines, known.runs) == ({(1, "", "main"): 1}, {(1, "run"): (1, 5)})
     (head,) = known.heads.values()
     assert (head.row_id, head.key, head.count) == (scribe.place(ids[1]), bytes.fromhex(ids[1]), 2)
@@ -127,7 +128,7 @@ def test_what_is_remembered_is_what_would_be_looked_up(scribe: Any, limit: Any) 
     def remembered() -> Any:
         known = scribe.database.head_cache
         heads = {line: (head.row_id, head.key, head.count, head.size) for line, head in known.heads.items()}
-        return known.threads, known.lines, heads
+        return {name: vars(thread) for name, thread in known.threads.items()}, known.lines, heads
 
     limit(RECENT=5, LONGEST=3)
     for n in range(12):
@@ -169,11 +170,11 @@ def test_what_another_process_has_written_is_looked_up(tmp_path: Path, scribe: A
 
 
 def test_a_thread_tells_who_holds_it() -> None:
-    held = thread_of((1, 3, "run", 1_767_225_600_000_001, "interrupt"))
+    held = Thread(1, 3, "run", 1_767_225_600_000_001, "interrupt")
     assert held.lease == Lease("run", 3, NOW + timedelta(microseconds=1), "interrupt")
 
 
-@pytest.mark.parametrize("free", [thread_of((1, 3, None, None, None)), thread_of((1, 3, "run", None, None))])
+@pytest.mark.parametrize("free", [Thread(1, 3, None, None, None), Thread(1, 3, "run", None, None)])
 def test_a_thread_that_nobody_holds_has_no_lease(free: Thread) -> None:
     assert free.lease is None
 

@@ -1,13 +1,44 @@
-"""A cache in memory."""
+"""The port of caches, which keep results of nodes by their inputs, and its in-memory implementation.
+
+A method returns its result, or a `LightFuture` or `Future` of it.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from statewright.cache.port import CacheKey
 from statewright.clock import Clock, SystemClock
+from statewright.futures import MaybeFuture
+
+__all__ = ["Cache", "CacheKey", "InMemoryCache"]
+
+
+class CacheKey(NamedTuple):
+    """The key of a result."""
+
+    node: str
+    """The graph, the node, and the version of its code."""
+    input: str
+    """A digest of the input of the node."""
+
+
+@runtime_checkable
+class Cache(Protocol):
+    """Keeps results for a time."""
+
+    def get(self, key: CacheKey) -> MaybeFuture[Any]:
+        """Return the value of a key; None if there is none, or if it has expired."""
+        ...
+
+    def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> MaybeFuture[None]:
+        """Store a value, for `ttl` seconds if it is given."""
+        ...
+
+    def clear(self, nodes: Sequence[str] | None = None) -> MaybeFuture[None]:
+        """Remove all results, or those of some nodes."""
+        ...
 
 
 class InMemoryCache:
