@@ -355,8 +355,9 @@ class SqliteDatabase(Database):
                 self._settle(write)
 
     def _settle(self, write: _Write[Any]) -> None:
-        if write.error is not None:
-            write.error = translated(write.error, self.path) or write.error
+        if write.error is not None and (storage_error := translated(write.error, self.path)) is not None:
+            storage_error.__cause__ = write.error
+            write.error = storage_error
         write.settle()
 
     def _write_group(self, group: list[_Write[Any]]) -> bool:

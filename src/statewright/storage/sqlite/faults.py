@@ -21,13 +21,6 @@ _PRIMARY = 0xFF
 
 def translated(error: BaseException, path: Path) -> StorageError | None:
     """Return the error for a fault of SQLite or the file system; None for other exceptions."""
-    storage_error = _translated(error, path)
-    if storage_error is not None:
-        storage_error.__cause__ = error
-    return storage_error
-
-
-def _translated(error: BaseException, path: Path) -> StorageError | None:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         primary = code & _PRIMARY if isinstance(code, int) else None

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from statewright.async_futures import await_future
 from statewright.checkpoint.forms import microseconds
-from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
+from statewright.clock import Clock, Duration, as_seconds
 from statewright.errors import SerdeError
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_in_thread
@@ -33,12 +32,12 @@ from statewright.store import (
     PutOp,
     SearchItem,
     SearchOp,
-    StoreFace,
     TimeToLive,
 )
 from statewright.store.filters import matches
 from statewright.store.model import checked_namespace
-from statewright.store.vectors import Vector, embedded, required_index, texts_at
+from statewright.store.port import ConfiguredStore
+from statewright.store.vectors import Vector, embedded, required_index
 
 _LONGEST: Final = 2**62
 """The maximal time to live in microseconds, to fit into an integer of a database."""
@@ -101,7 +100,7 @@ class Batch:
         return [step.perform(items, vectors) for step, vectors in zip(self._steps, self._vectors, strict=True)]
 
 
-class DatabaseStore(View[D], StoreFace):
+class DatabaseStore(View[D], ConfiguredStore):
     """Stores items in a database."""
 
     def __init__(
@@ -114,12 +113,8 @@ class DatabaseStore(View[D], StoreFace):
         **options: Any,
     ) -> None:
         super().__init__(database, **options)
+        ConfiguredStore.__init__(self, index, ttl, clock)
         self.database.create_tables("items")
-        self._index = index
-        self._ttl = ttl or TimeToLive()
-        self._clock = clock or SystemClock()
-        self._lock = threading.Lock()
-        self._sweeper: Timer | None = None
 
     def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
         return self.batch([GetOp(namespace=namespace, key=key, refresh_ttl=refresh_ttl)])[0]
@@ -208,36 +203,17 @@ class DatabaseStore(View[D], StoreFace):
     # -- expired items
 
     def sweep(self) -> int:
-        """Remove the expired items, and return their number."""
         return self.database.write(self._sweep)
 
     def _sweep(self, connection: Connection) -> int:
         return Items(self.database, connection, microseconds(self._clock.now())).sweep()
 
-    def start_sweeper(self) -> None:
-        """Remove expired items every `TimeToLive.sweep_every`, until `close()`."""
-        with self._lock:
-            self._stop_sweeper()
-            self._set_sweeper()
-
-    def _set_sweeper(self) -> None:
-        self._sweeper = self._clock.call_later(as_seconds(self._ttl.sweep_every), self._sweep_again)
-
-    def _sweep_again(self) -> None:
-        with self._lock:
-            if self._sweeper is not None:
-                self.database.hand_over(self._sweep)  # the thread of the clock does not wait; the next sweep retries
-                self._set_sweeper()
-
-    def _stop_sweeper(self) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            self._sweeper = None
+    def _sweep_in_background(self) -> object:
+        return self.database.hand_over(self._sweep)  # the thread of the clock does not wait; the next sweep retries
 
     def close(self) -> None:
         """Stop sweeping, and close the database if this store has opened it."""
-        with self._lock:
-            self._stop_sweeper()
+        ConfiguredStore.close(self)
         super().close()
 
     # -- operations
@@ -282,14 +258,6 @@ class DatabaseStore(View[D], StoreFace):
             return items.search(operation.prefix, query=next(iter(vectors), None), refresh=refresh, **options)
 
         return Step(perform, () if operation.query is None else (operation.query,))
-
-    def _refreshes(self, refresh: bool | None) -> bool:
-        return self._ttl.refresh_on_read if refresh is None else refresh
-
-    def _texts(self, value: Mapping[str, Any], index: bool | Sequence[str] | None) -> Sequence[str]:
-        if self._index is None or index is False:
-            return ()
-        return texts_at(value, self._index.fields if index is None or index is True else index)
 
 
 def _list_step(operation: ListNamespacesOp) -> Step:
