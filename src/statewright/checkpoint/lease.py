@@ -82,12 +82,13 @@ class LeasedThread:
         if request is None:
             self.epoch += 1
             return True
-        is_holder, has_lapsed = self.owner == request.owner, self.until is not None and self.until <= request.now
-        is_release = request.until is None
-        if is_release or not is_holder:
-            self.wanted = None
-        self.owner, self.until = None if is_release else request.owner, request.until
-        is_new = is_release or has_lapsed or not is_holder
+        until = request.until
+        is_new = self.owner != request.owner or until is None
+        if is_new:
+            self.owner, self.wanted = None if until is None else request.owner, None
+        elif self.until is not None and self.until <= request.now:
+            is_new = True
+        self.until = until
         self.epoch += is_new
         return is_new
 
