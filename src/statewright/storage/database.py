@@ -3,6 +3,9 @@
 The modules beside this one lay out checkpoints, items, cached results and records of runs in tables, and know no
 particular database. An adapter such as `sqlite/` has the connections and transactions, the definitions of the tables,
 and the text of every statement, because the dialects of SQL differ. Statements have `?` or `:name` as placeholders.
+
+Within a process, the jobs of a database are done one after another. If other processes can write at the same time, the
+statement with which a job reads a thread (`thread` of the group `commits`) has to lock its row.
 """
 
 from __future__ import annotations
@@ -77,7 +80,7 @@ class Database(Closeable, ABC):
     serde: Serde
     seal: Encryptor
     head_cache: HeadCache
-    """Recently written heads; used in transactions that write alone."""
+    """Recently written heads; used by one job at a time."""
     ahead: dict[tuple[str, str], LightFuture[Any]]
     """The last commit by workspace and thread, if its run has not waited for it; readers of the thread wait."""
 
@@ -94,7 +97,7 @@ class Database(Closeable, ABC):
     # -- stored values
 
     def encode(self, value: Any, where: str = "value") -> bytes:
-        """Return a value in stored form. Raises SerdeError with the path, from `where`, to an unsuitable part."""
+        """Return a value in stored form. Raises SerdeError with the path, from `where`, to a part that has none."""
         return self.seal.encrypt(self.serde.encode(value, where))
 
     def decode(self, stored: bytes) -> Any:

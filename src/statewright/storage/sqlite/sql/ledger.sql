@@ -35,7 +35,7 @@ DELETE FROM run_inputs
 WHERE run = ?;
 
 -- due
--- Runs that are due, from a place in their order on, but for those of some workspaces.
+-- Due runs after a position in their order, except those of some workspaces.
 SELECT due_at, id, number, status = 'pending', workspace_id, thread_id, queue, concurrency_key, concurrency_limit
 FROM workflow_runs
 WHERE claim IS NULL AND due_at <= ? AND (due_at, id) > (?, ?)
@@ -43,8 +43,8 @@ WHERE claim IS NULL AND due_at <= ? AND (due_at, id) > (?, ?)
 ORDER BY due_at, id LIMIT ?;
 
 -- ahead_on_thread
--- Whether a run of the workspace that has not ended has the thread, or stands before this one in the line for it: those
--- that are at work stand first, then those that somebody has begun with, then the others as they were written.
+-- A run that has not ended and holds the thread, or precedes another one in its queue: claimed runs come first, then
+-- begun ones, then the others as they were written.
 SELECT 1 FROM workflow_runs
 WHERE workspace_id = ? AND thread_id = ? AND status IN ('pending', 'running', 'waiting', 'paused')
     AND (claim IS NULL, status = 'pending', number) < (1, ?, ?)

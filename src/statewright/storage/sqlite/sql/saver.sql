@@ -20,7 +20,7 @@ WHERE threads.workspace = ? AND threads.thread_id = ?
 ORDER BY runs.id;
 
 -- threads
--- Those whose ids begin with a text, compared as bytes: functions of text stop at a sign of number 0.
+-- Threads whose ids begin with a text. Compared as bytes, because functions of text stop at a null character.
 SELECT thread_id, changed, owner FROM threads
 WHERE workspace = ? AND substr(CAST(thread_id AS BLOB), 1, length(CAST(? AS BLOB))) = CAST(? AS BLOB)
 ORDER BY changed DESC, id DESC LIMIT ?;
