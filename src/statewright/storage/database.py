@@ -178,7 +178,7 @@ class View(Closeable, Generic[D]):
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
-        """Return a view of the database at a path, or at a URL such as `sqlite:///runs.db`."""
+        """Return a view of the database at a path or URL, such as `sqlite:///runs.db`."""
         return cls(conn_string, **options)
 
     def __repr__(self) -> str:

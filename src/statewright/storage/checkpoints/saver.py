@@ -72,7 +72,7 @@ class DatabaseSaver(View[D]):
 
     @property
     def scope(self) -> Hashable:
-        """Equal for savers of the same file and workspace."""
+        """Equal for savers of the same data and workspace."""
         return self.database.scope, self.workspace
 
     def for_workspace(self, workspace: str) -> Self:
