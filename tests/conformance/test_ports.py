@@ -10,10 +10,8 @@ from uuid import uuid4
 import pytest
 
 from statewright import InMemoryCache, InMemorySaver, InMemoryStore
-from statewright.storage.sqlite.cache import SqliteCache
-from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
+from statewright.storage.sqlite import SqliteCache, SqliteSaver, SqliteStore
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.store.store import SqliteStore
 from statewright.testing import CacheConformance, StoreConformance, WorkspaceCheckpointerConformance
 
 

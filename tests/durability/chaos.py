@@ -80,8 +80,8 @@ from statewright.checkpoint import SavedCheckpoint, TaskResult
 from statewright.clock import SystemClock
 from statewright.futures import resolve
 from statewright.runtime.invocation.run import LEASE
+from statewright.storage.checkpoints import commits, segments
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
-from statewright.storage.sqlite.checkpoints import commits, segments
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SMALL_SEGMENTS: Final = {"LONGEST": 8, "RECENT": 12, "SMALL": 64, "MOST_WITHOUT_BASE": 3}

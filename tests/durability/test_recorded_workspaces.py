@@ -19,7 +19,7 @@ from statewright.errors import NewerFormat
 from statewright.runs import Run, RunStatus, where
 from statewright.service import Service, StartRun
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver, migrate
-from statewright.storage.sqlite.checkpoints import head_cache as known
+from statewright.storage.sqlite import data_version as known
 from statewright.storage.sqlite.migrate import FORMAT
 
 recorded = script("make_format1_service")

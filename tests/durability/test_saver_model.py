@@ -40,9 +40,9 @@ from statewright.errors import StatewrightError
 from statewright.runtime import run_factory
 from statewright.runtime.drivers import saver_calls
 from statewright.runtime.drivers import sync as drive_sync
+from statewright.storage.checkpoints import commits
+from statewright.storage.checkpoints import segments as fold
 from statewright.storage.sqlite import SqliteSaver
-from statewright.storage.sqlite.checkpoints import commits
-from statewright.storage.sqlite.checkpoints import segments as fold
 from statewright.testing import FakeClock
 
 THREADS = ("a", "b")

@@ -385,7 +385,7 @@ def test_4_6_a_task_that_is_not_awaited_does_not_outlive_its_run() -> None:
 def test_4_6_a_task_outside_a_graph_and_an_entrypoint_that_yields_are_refused() -> None:
     with pytest.raises(InvalidUpdateError, match="outside a graph"):
         double(1)
-    with pytest.raises(InvalidGraph, match="no function that returns"):
+    with pytest.raises(InvalidGraph, match="not a function that returns"):
 
         @entrypoint()
         def generator(x: int) -> Any:

@@ -1,7 +1,18 @@
 """Persistence of threads: the port, its model, and the in-memory implementation."""
 
-from statewright.checkpoint.checkpointer import Checkpointer, check_value
-from statewright.checkpoint.holders import (
+from statewright.checkpoint.checkpointer import (
+    Checkpointer,
+    Pruned,
+    PrunePolicy,
+    ThreadEntry,
+    WorkspaceCheckpointer,
+    check_value,
+    check_workspace,
+    scope_of,
+)
+from statewright.checkpoint.lease import (
+    Lease,
+    LeaseRequest,
     add_holder,
     checked_lease,
     discard_holder,
@@ -11,7 +22,6 @@ from statewright.checkpoint.holders import (
     run_of,
     short_owner,
 )
-from statewright.checkpoint.lease import Lease, LeaseRequest
 from statewright.checkpoint.memory import InMemorySaver
 from statewright.checkpoint.model import (
     NO_ARG,
@@ -35,8 +45,6 @@ from statewright.checkpoint.model import (
     Values,
     step_id,
 )
-from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
-from statewright.checkpoint.workspaces import WorkspaceCheckpointer, check_workspace, scope_of
 from statewright.futures import MaybeFuture
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.serde.annotations import schema_form

@@ -6,22 +6,64 @@ awaits it. So one saver object serves both, without a second set of method names
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from statewright.checkpoint.lease import Lease, LeaseRequest
 from statewright.checkpoint.model import BranchKey, Commit, Pending, SavedCheckpoint
-from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
+from statewright.errors import InvalidConfig
 from statewright.events import Event, Log
 from statewright.futures import MaybeFuture
-from statewright.ids import CheckpointId
+from statewright.ids import CheckpointId, checked_name
 
 
-def check_value(saver: object, value: Any) -> None:
-    """Raise SerdeError if a saver cannot store a value. A saver without a method `check_value` stores any."""
-    check = getattr(saver, "check_value", None)
-    if check is not None:
-        check(value)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrunePolicy:
+    """The checkpoints to keep of each branch of each namespace: the newest ones, and those since an instant.
+
+    With both criteria, a checkpoint is kept if it meets one of them. The head of a branch is always kept, with its
+    questions and results; so is all data that a remaining checkpoint needs. Raises InvalidConfig without a criterion,
+    or if `keep_last` is less than one.
+    """
+
+    keep_last: int | None = None
+    keep_since: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.keep_last is None and self.keep_since is None:
+            raise InvalidConfig("PrunePolicy() has no criterion. Pass keep_last= or keep_since=.")
+        if self.keep_last is not None and (type(self.keep_last) is not int or self.keep_last < 1):
+            raise InvalidConfig(f"keep_last is {self.keep_last!r}. Give a whole number of at least 1: heads stay.")
+        if self.keep_since is not None and self.keep_since.tzinfo is None:
+            raise InvalidConfig(f"keep_since={self.keep_since!r} has no time zone. Pass a time with one.")
+
+    def kept(self, created_at: Sequence[datetime]) -> int:
+        """Return how many checkpoints of a branch are kept, given their times, the newest first."""
+        count = self.keep_last or 1
+        if self.keep_since is not None:
+            since = next((index for index, at in enumerate(created_at) if at < self.keep_since), len(created_at))
+            count = max(count, since)
+        return min(count, len(created_at))
+
+
+class Pruned(NamedTuple):
+    """The result of pruning: the deleted checkpoints, or those that would be deleted."""
+
+    threads: int
+    """The number of affected threads."""
+    checkpoints: int
+
+
+class ThreadEntry(NamedTuple):
+    """A thread, as lists show it."""
+
+    thread_id: str
+    changed_at: datetime
+    """The time of the last claim or release by a run."""
+    owner: str | None
+    """The run that holds it, though its lease may have lapsed."""
 
 
 @runtime_checkable
@@ -131,3 +173,47 @@ class Checkpointer(Protocol):
         Raises the error of a write in `also`, and deletes nothing then.
         """
         ...
+
+
+@runtime_checkable
+class WorkspaceCheckpointer(Checkpointer, Protocol):
+    """A checkpointer that keeps the threads of several workspaces apart. A service needs one.
+
+    Each object is bound to one workspace. All methods of the port, lists and `prune` included, see the threads of that
+    workspace and no others.
+    """
+
+    @property
+    def workspace(self) -> str:
+        """The workspace to which this object is bound."""
+        ...
+
+    @property
+    def scope(self) -> Hashable:
+        """Equal for objects that see the same threads: the same data and the same workspace."""
+        ...
+
+    def for_workspace(self, workspace: str) -> WorkspaceCheckpointer:
+        """Return a checkpointer of the same data that is bound to another workspace; it needs no closing."""
+        ...
+
+    def workspaces(self) -> MaybeFuture[Sequence[str]]:
+        """List the workspaces that have threads, sorted."""
+        ...
+
+
+def check_value(saver: object, value: Any) -> None:
+    """Raise SerdeError if a saver cannot store a value. A saver without a method `check_value` stores any."""
+    check = getattr(saver, "check_value", None)
+    if check is not None:
+        check(value)
+
+
+def scope_of(saver: object) -> Hashable:
+    """Return a key for the data and workspace of a saver; savers that share both have equal keys."""
+    return getattr(saver, "scope", id(saver))
+
+
+def check_workspace(workspace: Any) -> str:
+    """Return the name of a workspace. Raises InvalidConfig unless it is a valid, non-empty string."""
+    return checked_name("workspace", workspace)

@@ -10,13 +10,7 @@ from itertools import chain
 from typing import Any
 
 from statewright.channels import MISSING
-from statewright.checkpoint.forms import (
-    REPORTED,
-    plain_control,
-    plain_entries,
-    plain_log,
-    plain_pending,
-)
+from statewright.checkpoint.forms import REPORTED, plain_control, plain_entries, plain_log, plain_pending
 from statewright.checkpoint.model import Commit, Pending
 from statewright.errors import SerdeError
 from statewright.events import Log
@@ -29,10 +23,10 @@ Entries = Sequence[tuple[int, str, bytes]]
 class Encoder:
     """Encodes commits and results. Each method raises SerdeError with the path to a value that cannot be stored."""
 
-    def __init__(self, serde: Serde, encrypt: Callable[[bytes], bytes] | None = None) -> None:
-        """Use `encrypt`, if it is not None, on all bytes."""
+    def __init__(self, serde: Serde, encode: Callable[[Any, str], bytes] | None = None) -> None:
+        """Encode values with `encode`, which gets their paths, or with the serde alone."""
         self.serde = serde
-        self._encrypt = encrypt
+        self._encode = encode or serde.encode
 
     def control(self, commit: Commit) -> bytes:
         """Return all data of the checkpoint of a commit except its values."""
@@ -87,10 +81,6 @@ class Encoder:
         self.entries(pending)
         if log is not None:
             self.log(log, namespace)
-
-    def _encode(self, value: Any, path: str) -> bytes:
-        encoded = self.serde.encode(value, path)
-        return encoded if self._encrypt is None else self._encrypt(encoded)
 
 
 def _values_of(pending: Pending) -> Iterator[tuple[str, Any]]:

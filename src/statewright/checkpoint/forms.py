@@ -6,31 +6,34 @@ small supersteps consists mostly of this data. `plain_x` converts a value to pla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from statewright.checkpoint.model import (
     NO_ARG,
     NO_JOINS,
+    BranchKey,
+    Checkpoint,
     Commit,
     DeferredTask,
     Interrupt,
     InterruptKind,
-    Joins,
     JournalEntry,
     JournalKey,
     Pending,
+    SavedCheckpoint,
     Source,
     Task,
     TaskResult,
     TimedTask,
     TimeLimit,
+    Values,
 )
 from statewright.errors import DamagedDatabase
 from statewright.events import DurableKind, Log
 from statewright.events import Entry as LogEntry
-from statewright.ids import InterruptId, TaskId, short_id, whole_id
+from statewright.ids import CheckpointId, InterruptId, TaskId, short_id, whole_id
 from statewright.serde.annotations import plain_annotation, restore_annotation
 from statewright.serde.serde import Serde
 
@@ -41,6 +44,9 @@ KINDS: tuple[InterruptKind, ...] = ("question", "timer", "event")
 REPORTED: Final = "\x00reported"
 """The field for the writes that a subgraph reports to its caller. No user-defined field has this name."""
 
+Entry = tuple[int, str, Any]
+"""A saved result: its kind, the id of a task or question, and the plain form."""
+
 
 def microseconds(instant: datetime) -> int:
     """Return a time as microseconds since 1970."""
@@ -50,20 +56,6 @@ def microseconds(instant: datetime) -> int:
 def instant_of(count: int) -> datetime:
     """Return the time so many microseconds after 1970."""
     return _EPOCH + timedelta(microseconds=count)
-
-
-class Control(NamedTuple):
-    """All data of a checkpoint except its values."""
-
-    created_at: datetime
-    step: int
-    source: Source
-    metadata: Mapping[str, Any]
-    frontier: tuple[Task, ...]
-    held: tuple[DeferredTask, ...]
-    joins: Joins
-    graph_version: str | None
-    id: str
 
 
 def plain_control(commit: Commit) -> list[Any]:
@@ -90,23 +82,48 @@ def plain_control(commit: Commit) -> list[Any]:
     return [*plain, optional] if optional else plain
 
 
-def restore_control(plain: Sequence[Any], key: str) -> Control:
-    """Reverse `plain_control`. `key` is the key of the checkpoint in hexadecimal digits, and its id by default."""
-    created_at, step, source, nodes, frontier = plain[:5]
-    optional: dict[str, Any] = plain[5] if len(plain) > 5 else {}
-    checkpoint_id: str = optional.get("id") or key
+def restore_saved_checkpoint(
+    control: Sequence[Any],
+    key: bytes,
+    *,
+    line: BranchKey,
+    parent_id: CheckpointId | None,
+    run_id: str,
+    values: Values,
+    entries: Sequence[Entry],
+    serde: Serde,
+) -> SavedCheckpoint:
+    """Return a checkpoint from the forms of its parts: `plain_control`, the stored fields and `plain_pending`."""
+    created_at, step, source, nodes, plain_frontier = control[:5]
+    optional: dict[str, Any] = control[5] if len(control) > 5 else {}
+    checkpoint_id = id_of(control, key)
     joins = {name: frozenset(cast("list[str]", sources)) for name, sources in optional.get("joins", {}).items()}
-    return Control(
-        created_at=instant_of(created_at),
-        step=step,
-        source=SOURCES[source],
-        metadata={"nodes": nodes, **optional.get("metadata", {})},
-        frontier=tuple(restore_task(task, checkpoint_id, index) for index, task in enumerate(frontier)),
-        held=tuple(_restore_deferred_task(held, checkpoint_id) for held in optional.get("held", ())),
-        joins=joins or NO_JOINS,
-        graph_version=optional.get("version"),
-        id=checkpoint_id,
+    frontier = tuple(restore_task(task, checkpoint_id, index) for index, task in enumerate(plain_frontier))
+    checkpoint = Checkpoint(
+        checkpoint_id,
+        cast(int, step),
+        {name: value for name, value in values.items() if name != REPORTED} if REPORTED in values else values,
+        frontier,
+        tuple(_restore_deferred_task(held, checkpoint_id) for held in optional.get("held", ())),
+        joins or NO_JOINS,
+        tuple((name, update) for name, update in values.get(REPORTED, ())),
     )
+    return SavedCheckpoint(
+        line=line,
+        parent_id=parent_id,
+        checkpoint=checkpoint,
+        source=SOURCES[cast(int, source)],
+        run_id=run_id,
+        created_at=instant_of(created_at),
+        metadata={"nodes": nodes, **optional.get("metadata", {})},
+        pending=restore_pending(entries, frontier, serde) if entries else Pending(),
+        graph_version=optional.get("version"),
+    )
+
+
+def id_of(control: Sequence[Any], key: bytes) -> CheckpointId:
+    """Return the id of a checkpoint: its key in hexadecimal digits, unless its control data has another one."""
+    return CheckpointId((control[5].get("id") if len(control) > 5 else None) or key.hex())
 
 
 def key_of(checkpoint_id: str) -> bytes:
@@ -180,8 +197,6 @@ def restore_result(plain: Sequence[Any], task: Task) -> TaskResult:
 COMPLETED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED, RETRIES, SETTLED = range(9)
 """The kinds of entries, which are stored as these numbers."""
 _SEPARATOR: Final = "\x1f"
-Entry = tuple[int, str, Any]
-"""A kind, the id of a task or question, and the plain form."""
 
 
 def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:

@@ -15,12 +15,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
-from statewright.checkpoint.holders import checked_lease
-from statewright.checkpoint.lease import Lease, LeaseRequest, check_lease, has_moved
+from statewright.checkpoint.checkpointer import Pruned, PrunePolicy, ThreadEntry, check_workspace
+from statewright.checkpoint.lease import Lease, LeaseRequest, check_lease, checked_lease, has_moved
 from statewright.checkpoint.memory_thread import MemoryThread, ancestry, saved_checkpoint
 from statewright.checkpoint.model import BranchKey, Commit, Pending, SavedCheckpoint
-from statewright.checkpoint.retention import Pruned, PrunePolicy, ThreadEntry
-from statewright.checkpoint.workspaces import check_workspace
 from statewright.clock import Duration
 from statewright.errors import (
     CheckpointConflict,

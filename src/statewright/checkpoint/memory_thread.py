@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from statewright.checkpoint.lease import Lease, LeaseRequest, changes_holder
+from statewright.checkpoint.checkpointer import PrunePolicy
+from statewright.checkpoint.lease import LeasedThread, LeaseRequest
 from statewright.checkpoint.model import Commit, Pending, SavedCheckpoint, Source
-from statewright.checkpoint.retention import PrunePolicy
 from statewright.events import Log
 from statewright.ids import CheckpointId
 
@@ -18,41 +18,24 @@ Addition = tuple[str, Log | None]
 """An addition to the log of a run, with the namespace that made it."""
 
 
-class MemoryThread:
+class MemoryThread(LeasedThread):
     """The commits of one thread by namespace and id, in order of saving, and the head of each branch."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.commits: dict[str, dict[str, Commit]] = {}
         """Commits owned by the saver, which adds results to their `pending`."""
         self.heads: dict[tuple[str, str], CheckpointId] = {}
         """The head by namespace and branch."""
-        self.owner: str | None = None
-        self.epoch = 0
         self.changed_at = datetime.now(UTC)
-        self.wanted: str | None = None
-        self._until: datetime | None = None
-        """The end of the lease; None without an owner."""
         self._additions: list[Commit | Addition] = []
         """Additions to the log: commits, and other additions with their namespaces."""
 
-    @property
-    def lease(self) -> Lease | None:
-        """The lease, if the thread has a holder."""
-        if self.owner is None or self._until is None:
-            return None
-        return Lease(self.owner, self.epoch, self._until, self.wanted)
-
-    def take(self, request: LeaseRequest | None) -> None:
-        """Claim, keep or release the thread."""
-        if request is None:
-            self.epoch += 1
-            return
-        if changes_holder(self, request, has_lapsed=self._until is not None and self._until <= request.now):
-            self.epoch += 1
+    def take(self, request: LeaseRequest | None) -> bool:
+        is_new = super().take(request)
+        if is_new and request is not None:
             self.changed_at = request.now
-        if self.owner != request.owner:
-            self.wanted = None
-        self.owner, self._until = (None, None) if request.until is None else (request.owner, request.until)
+        return is_new
 
     # -- writing
 

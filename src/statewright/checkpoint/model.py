@@ -71,9 +71,10 @@ class Task:
         return f"Task({self.node!r}{arg})"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Task):
+        if not isinstance(other, Task) or type(self) is not type(other):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        names = [name for kind in type(self).__mro__ for name in getattr(kind, "__slots__", ())]
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __hash__(self) -> int:
         return hash((self.node, self.origin, self.position))

@@ -64,8 +64,7 @@ def _dataclass_decoder(kind: Any, upgrade: Upgrade | None) -> Decoder:
     fields = {field.name: field for field in dataclasses.fields(kind)}
 
     def made(stored: dict[str, Any]) -> Any:
-        values = _upgraded(stored, fields, upgrade)
-        _check_fields(kind, values, fields)
+        values = _current_fields(kind, stored, fields, upgrade)
         instance: Any = object.__new__(kind)
         for name, field in fields.items():
             if name in values:
@@ -81,9 +80,13 @@ def _dataclass_decoder(kind: Any, upgrade: Upgrade | None) -> Decoder:
     return made
 
 
-def _upgraded(stored: dict[str, Any], fields: Iterable[str], upgrade: Upgrade | None) -> dict[str, Any]:
-    """Return stored fields, converted by `upgrade` if they are not those of the current class."""
-    return stored if upgrade is None or stored.keys() == set(fields) else dict(upgrade(stored))
+def _current_fields(
+    kind: type, stored: dict[str, Any], fields: Iterable[str], upgrade: Upgrade | None
+) -> dict[str, Any]:
+    """Return stored fields, converted by `upgrade` if they are not those of the class. Raises like `_check_fields`."""
+    values = stored if upgrade is None or stored.keys() == set(fields) else dict(upgrade(stored))
+    _check_fields(kind, values, fields)
+    return values
 
 
 def _check_fields(kind: type, stored: Mapping[str, Any], fields: Iterable[str]) -> None:
@@ -163,8 +166,6 @@ def _private(kind: Any, stored: dict[str, Any]) -> dict[str, Any]:
 
 def _named_tuple_decoder(kind: Any, upgrade: Upgrade | None) -> Decoder:
     def made(stored: dict[str, Any]) -> Any:
-        values = _upgraded(stored, kind._fields, upgrade)
-        _check_fields(kind, values, kind._fields)
-        return kind(**values)
+        return kind(**_current_fields(kind, stored, kind._fields, upgrade))
 
     return made

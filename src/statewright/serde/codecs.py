@@ -46,25 +46,24 @@ def stored_as(tag: int, kind: str | type, plain: Callable[[Any], Any], made: Cal
     CODECS[name] = codec
 
 
-_MODULES: Mapping[range, str] = {
-    range(47, 48): "statewright.checkpoint.model",
-    range(50, 51): "statewright.graph.command",
-    range(51, 52): "statewright.graph.context",
-    range(52, 53): "statewright.graph.mapping",
-    range(53, 56): "statewright.workflow.states.engine.visit",
-    range(56, 57): "statewright.workflow.states.engine.token",
-    range(57, 58): "statewright.agents.state.result",
-    range(58, 59): "statewright.graph.command",
-    range(59, 60): "statewright.serde.langchain_codec",
+_MODULES: Mapping[int, str] = {
+    47: "statewright.checkpoint.model",
+    50: "statewright.graph.command",
+    51: "statewright.graph.context",
+    52: "statewright.graph.mapping",
+    **dict.fromkeys((53, 54, 55), "statewright.workflow.states.engine.visit"),
+    56: "statewright.workflow.states.engine.token",
+    57: "statewright.agents.state.result",
+    58: "statewright.graph.command",
+    59: "statewright.serde.langchain_codec",
 }
 """Modules that add codecs, mostly of higher layers, by tags. They are imported when such a value is read."""
 
 
 def codec_of(tag: int) -> Codec | None:
     """Return the codec of a tag; None if this version has none."""
-    module = next((name for tags, name in _MODULES.items() if tag in tags), None)
-    if tag not in BY_TAG and module is not None:
-        importlib.import_module(module)
+    if tag not in BY_TAG and tag in _MODULES:
+        importlib.import_module(_MODULES[tag])
     return BY_TAG.get(tag)
 
 

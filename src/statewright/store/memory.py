@@ -7,12 +7,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
+from statewright.clock import Clock, Duration, as_seconds
 from statewright.page import cut_page
 from statewright.store.filters import matches
 from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, checked_namespace
-from statewright.store.port import StoreFace
-from statewright.store.vectors import Vector, embedded, required_index, similarity, texts_at
+from statewright.store.port import ConfiguredStore
+from statewright.store.vectors import Vector, embedded, required_index, similarity
 
 ItemKey = tuple[Namespace, str]
 """A namespace, and a key in it."""
@@ -37,19 +37,16 @@ class _Entry:
             self.until = now + self.ttl
 
 
-class InMemoryStore(StoreFace):
+class InMemoryStore(ConfiguredStore):
     """Keeps copies in a dict; safe to use from several threads. Search by meaning compares every vector."""
 
     def __init__(
         self, *, index: Index | None = None, ttl: TimeToLive | None = None, clock: Clock | None = None
     ) -> None:
-        self._clock = clock or SystemClock()
-        self._index = index
-        self._ttl = ttl or TimeToLive()
+        super().__init__(index, ttl, clock)
         self._entries: dict[ItemKey, _Entry] = {}
         """By item, in order of the last update."""
         self._lock = threading.Lock()
-        self._sweeper: Timer | None = None
 
     def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
         now = self._clock.monotonic()
@@ -71,7 +68,9 @@ class InMemoryStore(StoreFace):
     ) -> None:
         item_key = (checked_namespace(namespace), key)
         own_value = copy.deepcopy(dict(value))
-        vectors = self._vectors(own_value, index)  # before the lock is taken, because it may call a model
+        texts = self._texts(own_value, index)
+        # Before the lock is taken, because it may call a model.
+        vectors = embedded(self._index, texts) if self._index is not None else ()
         duration = self._ttl.default if ttl is None else ttl
         now = self._clock.now()
         with self._lock:
@@ -141,30 +140,9 @@ class InMemoryStore(StoreFace):
                 del self._entries[item_key]
         return len(expired)
 
-    def start_sweeper(self) -> None:
-        """Remove expired items every `TimeToLive.sweep_every`, until `close()`."""
-        self.close()
-        self._sweeper = self._clock.call_later(as_seconds(self._ttl.sweep_every), self._sweep_again)
-
-    def _sweep_again(self) -> None:
-        self.sweep()
-        self.start_sweeper()
-
-    def close(self) -> None:
-        """Stop sweeping."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            self._sweeper = None
-
     def _refresh(self, entry: _Entry, now: float, refresh: bool | None) -> None:
-        if self._ttl.refresh_on_read if refresh is None else refresh:
+        if self._refreshes(refresh):
             entry.refresh(now)
-
-    def _vectors(self, value: Mapping[str, Any], index: bool | Sequence[str] | None) -> Sequence[Vector]:
-        if self._index is None or index is False:
-            return ()
-        paths = self._index.fields if index is None or index is True else index
-        return embedded(self._index, texts_at(value, paths))
 
     def _query_vector(self, query: str | None) -> Vector | None:
         return None if query is None else embedded(required_index(self._index), [query])[0]

@@ -1,16 +1,29 @@
 """The port of stores: memory across threads.
 
 `Store` has the methods for runs and adapters. `StoreFace` adds those for users: batches, and the same methods for
-coroutines.
+coroutines. `ConfiguredStore` adds what the options of our stores mean: an index, times to live and sweeping.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from statewright.clock import Duration
-from statewright.store.model import GetOp, Item, ListNamespacesOp, Namespace, Operation, PutOp, SearchItem, SearchOp
+from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
+from statewright.store.model import (
+    GetOp,
+    Index,
+    Item,
+    ListNamespacesOp,
+    Namespace,
+    Operation,
+    PutOp,
+    SearchItem,
+    SearchOp,
+    TimeToLive,
+)
+from statewright.store.vectors import texts_at
 
 
 @runtime_checkable
@@ -103,6 +116,59 @@ class StoreFace:
     async def alist_namespaces(self: Any, **options: Any) -> Sequence[Namespace]:
         """`list_namespaces`, for coroutines."""
         return self.list_namespaces(**options)
+
+
+class ConfiguredStore(StoreFace):
+    """A store with an optional index, times to live, and a timer that removes expired items."""
+
+    def __init__(self, index: Index | None, ttl: TimeToLive | None, clock: Clock | None) -> None:
+        self._index = index
+        self._ttl = ttl or TimeToLive()
+        self._clock = clock or SystemClock()
+        self._sweeper: Timer | None = None
+        self._sweeper_lock = threading.Lock()
+
+    def sweep(self) -> int:
+        """Remove the expired items, and return their number."""
+        raise NotImplementedError
+
+    def start_sweeper(self) -> None:
+        """Remove expired items every `TimeToLive.sweep_every`, until `close()`."""
+        with self._sweeper_lock:
+            self._stop_sweeper()
+            self._set_sweeper()
+
+    def close(self) -> None:
+        """Stop sweeping."""
+        with self._sweeper_lock:
+            self._stop_sweeper()
+
+    def _set_sweeper(self) -> None:
+        self._sweeper = self._clock.call_later(as_seconds(self._ttl.sweep_every), self._sweep_again)
+
+    def _sweep_again(self) -> None:
+        with self._sweeper_lock:
+            if self._sweeper is not None:  # it may have been stopped meanwhile
+                self._sweep_in_background()
+                self._set_sweeper()
+
+    def _sweep_in_background(self) -> object:
+        """Sweep on the thread of the clock, or let another one do it."""
+        return self.sweep()
+
+    def _stop_sweeper(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+
+    def _refreshes(self, refresh: bool | None) -> bool:
+        return self._ttl.refresh_on_read if refresh is None else refresh
+
+    def _texts(self, value: Mapping[str, Any], index: bool | Sequence[str] | None) -> Sequence[str]:
+        """Return the texts of a value by which a search finds it."""
+        if self._index is None or index is False:
+            return ()
+        return texts_at(value, self._index.fields if index is None or index is True else index)
 
 
 def _put(store: Store, operation: PutOp) -> None:

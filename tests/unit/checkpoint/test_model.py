@@ -23,6 +23,8 @@ from statewright.checkpoint import (
     SavedCheckpoint,
     Task,
     TaskResult,
+    TimedTask,
+    TimeLimit,
 )
 from statewright.ids import CheckpointId, InterruptId, TaskId
 
@@ -77,6 +79,16 @@ def test_equal_tasks_are_one_in_a_set_whatever_their_argument(arg: Any) -> None:
 )
 def test_tasks_that_differ_in_anything_are_not_equal(other: object) -> None:
     assert Task("a", 1, "origin", 0) != other
+
+
+def test_tasks_with_a_time_limit_are_compared_as_a_whole() -> None:
+    limit = TimeLimit(1.0, None, False)
+    task = TimedTask("a", 1, "origin", 0, limit)
+    assert task == TimedTask("a", 1, "origin", 0, limit)
+    assert task != TimedTask("b", 1, "origin", 0, limit)
+    assert task != TimedTask("a", 1, "origin", 0, limit._replace(run=2.0))
+    assert task != Task("a", 1, "origin", 0)
+    assert Task("a", 1, "origin", 0) != task
 
 
 @pytest.mark.parametrize(

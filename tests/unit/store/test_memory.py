@@ -4,6 +4,7 @@ import operator
 from collections import UserDict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -329,6 +330,27 @@ def test_a_sweeper_sweeps_from_time_to_time_until_the_store_is_closed(clock: Fak
     store.put(NAMES, "k", {})
     clock.advance(50)
     assert store.sweep() == 1
+
+
+class ClosedWhileSweeping(InMemoryStore):
+    """A store that another thread closes during each sweep."""
+
+    sweeps = 0
+
+    def sweep(self) -> int:
+        self.sweeps += 1
+        self.closing = Thread(target=self.close)
+        self.closing.start()
+        return super().sweep()
+
+
+def test_a_store_that_is_closed_during_a_sweep_sweeps_no_more(clock: FakeClock) -> None:
+    store = ClosedWhileSweeping(clock=clock, ttl=TimeToLive(sweep_every=5))
+    store.start_sweeper()
+    clock.advance(5)
+    store.closing.join()
+    clock.advance(20)
+    assert store.sweeps == 1
 
 
 # -- search by meaning

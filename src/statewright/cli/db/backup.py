@@ -25,8 +25,8 @@ from statewright.cli.db.files import (
 )
 from statewright.cli.db.newer_work import find_newer_work
 from statewright.errors import DamagedDatabase, StorageUnavailable
+from statewright.storage.damage import UNREADABLE
 from statewright.storage.sqlite import SqliteSaver
-from statewright.storage.sqlite.faults import UNREADABLE
 
 
 def backup(

@@ -2,11 +2,18 @@
 
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.runs.records.record import Column, ColumnKind, Json, Record, columns_of
-from statewright.runs.records.run import ModelCall, Run, RunLabel, StepLog, StepRun, Worker
-from statewright.runs.records.schedule import ReceivedEvent, Schedule, Trigger
-from statewright.runs.records.wait import Approval, Signal, Wait
-from statewright.runs.records.webhook import Delivery, Webhook
-from statewright.runs.records.workspace import ApiKey, DailySpending, StoredDefinition, Workspace
+from statewright.runs.records.run import Approval, ModelCall, Run, RunLabel, Signal, StepLog, StepRun, Wait, Worker
+from statewright.runs.records.workspace import (
+    ApiKey,
+    DailySpending,
+    Delivery,
+    ReceivedEvent,
+    Schedule,
+    StoredDefinition,
+    Trigger,
+    Webhook,
+    Workspace,
+)
 
 RECORDS: tuple[type[Record], ...] = (
     Run,

@@ -1,4 +1,4 @@
-"""Workspaces, their API keys, definitions and spending."""
+"""Workspaces and what belongs to them beside runs: keys, definitions, schedules, triggers, webhooks, spending."""
 
 from __future__ import annotations
 
@@ -67,6 +67,119 @@ class StoredDefinition(Record):
     body: Json = None
     """The definition itself; None for a graph, whose code is in its module."""
     created_at: datetime
+
+
+# -- schedules, triggers and received events
+
+
+@dataclass(slots=True, kw_only=True)
+class Schedule(Record):
+    """Starts a run of a graph at the times of a cron expression."""
+
+    TABLE: ClassVar[str] = "schedules"
+    UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "name"),)
+
+    workspace_id: str
+    name: str
+    graph: str
+    definition_id: str | None = None
+    cron: str
+    """Five fields: minute, hour, day of the month, month, day of the week."""
+    timezone: str = "UTC"
+    input: Json = None
+    overlap: str = "skip"
+    """If its last run has not ended: `skip` this one, `enqueue` it after that, `allow` both, or `cancel` the other."""
+    catch_up: str = "last"
+    """The missed times, while no service ran, that start runs later: `none`, the `last` one, or `all` (at most 100)."""
+    paused: bool = False
+    next_at: datetime | None = None
+    last_at: datetime | None = None
+    """The scheduled time of the last run."""
+    last_run_id: str | None = None
+    tags: Json = field(default_factory=list[str])
+    metadata: Json = field(default_factory=dict[str, object])
+    created_at: datetime
+    version: int = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Trigger(Record):
+    """Starts a run of a graph for each event of a name."""
+
+    TABLE: ClassVar[str] = "triggers"
+
+    workspace_id: str
+    event: str
+    graph: str
+    definition_id: str | None = None
+    match: Json = field(default_factory=dict[str, object])
+    """Required values of the payload by dotted path; empty matches everything."""
+    active: bool = True
+    created_at: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class ReceivedEvent(Record):
+    """An event that a workspace has received, and its effects. A second one with the same key is ignored."""
+
+    TABLE: ClassVar[str] = "received_events"
+    UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "key"),)
+
+    workspace_id: str
+    name: str
+    payload: Json = None
+    key: str | None = None
+    started: Json = field(default_factory=list[str])
+    """The runs that it has started."""
+    woken: Json = field(default_factory=list[str])
+    """The runs that it has woken."""
+    created_at: datetime
+
+
+# -- webhooks
+
+
+@dataclass(slots=True, kw_only=True)
+class Webhook(Record):
+    """A webhook: an external URL that receives events."""
+
+    TABLE: ClassVar[str] = "webhooks"
+
+    workspace_id: str
+    url: Sealed
+    events: Json = field(default_factory=list[str])
+    """The types of events that it receives; an empty list means all."""
+    description: Sealed = ""
+    secret: Json = None
+    """The signing secret, shown once."""
+    active: bool = True
+    failures: int = 0
+    """The number of consecutive deliveries that have failed for good."""
+    disabled_reason: Sealed | None = None
+    created_at: datetime
+
+
+@dataclass(slots=True, kw_only=True)
+class Delivery(Record):
+    """One message to one webhook, with its outcome. It is sent again until it is received, or attempts run out."""
+
+    TABLE: ClassVar[str] = "webhook_deliveries"
+
+    webhook_id: str
+    workspace_id: str
+    run_id: str | None = None
+    event_type: str
+    body: Json = None
+    """The sent message: `id`, `type`, `createdAt`, `data`."""
+    status: str = "pending"
+    """`pending`, `delivered`, or `failed` after the last attempt."""
+    attempts: int = 0
+    response_status: int | None = None
+    error: Sealed | None = None
+    claim: str | None = None
+    due_at: datetime | None = None
+    created_at: datetime
+    delivered_at: datetime | None = None
 
 
 # -- spending

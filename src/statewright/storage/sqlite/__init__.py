@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from statewright.storage.sqlite.cache import SqliteCache
-from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.store.store import SqliteStore
+from statewright.storage.sqlite.views import SqliteCache, SqliteSaver, SqliteStore
 
 if TYPE_CHECKING:
-    from statewright.storage.sqlite.ledger.ledger import SqliteLedger
+    from statewright.storage.sqlite.ledger import SqliteLedger
 
 __all__ = ["SqliteCache", "SqliteDatabase", "SqliteLedger", "SqliteSaver", "SqliteStore"]
 
@@ -23,6 +21,6 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that exist
     def __getattr__(name: str) -> object:
         if name != "SqliteLedger":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from statewright.storage.sqlite.ledger.ledger import SqliteLedger
+        from statewright.storage.sqlite.ledger import SqliteLedger
 
         return SqliteLedger

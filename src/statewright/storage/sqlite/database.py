@@ -32,11 +32,10 @@ import sqlite3
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import clear_frames
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from weakref import ref
 
@@ -44,12 +43,15 @@ from statewright.errors import StorageUnavailable
 from statewright.futures import LightFuture, SafeEvent, is_main_thread
 from statewright.runtime.concurrency.worker_threads import submit_to_thread, workers
 from statewright.serde.serde import Serde
+from statewright.storage.checkpoints.head_cache import HeadCache
+from statewright.storage.database import Database
 from statewright.storage.encryption import Encryptor
 from statewright.storage.locations import path_of
-from statewright.storage.sqlite.checkpoints.head_cache import HeadCache, check_format
+from statewright.storage.sqlite.data_version import VersionedHeadCache, check_format
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
 from statewright.storage.sqlite.forks import fork_between_transactions
 from statewright.storage.sqlite.migrate import prepare
+from statewright.storage.sqlite.statements import run_script, statements
 
 T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
@@ -91,7 +93,7 @@ class _Write(LightFuture[T]):
             self.set_result(self.outcome)
 
 
-class SqliteDatabase:
+class SqliteDatabase(Database):
     """A file with threads, a store, a cache and the records of runs.
 
     `SqliteSaver`, `SqliteStore`, `SqliteCache` and `SqliteLedger` are views of it. With a `key` of 16, 24 or 32 bytes,
@@ -99,6 +101,8 @@ class SqliteDatabase:
     checkpoints smaller and slower to read.
     """
 
+    INTEGRITY_ERROR = sqlite3.IntegrityError
+    AFTER_ALL_TEXT = b""  # SQLite sorts bytes after all text
     _closed = True
     """True until the file is open, because `__del__` runs even if `__init__` raises."""
 
@@ -114,10 +118,8 @@ class SqliteDatabase:
         self._location = os.path.abspath(self.path)  # the working directory may change
         self.serde = serde or Serde()
         self.seal = Encryptor(key, compress=compress)
-        self.head_cache = HeadCache(self.path)
-        """Recently written heads; used under the lock of the writer alone."""
+        self.head_cache: HeadCache = VersionedHeadCache(self.path)
         self.ahead: dict[tuple[str, str], LightFuture[Any]] = {}
-        """The last commit by workspace and thread, if its run has not waited for it; readers of the thread wait."""
         self._lock = threading.Lock()
         """Held during a transaction."""
         self._starting = threading.Lock()
@@ -145,6 +147,11 @@ class SqliteDatabase:
         return self._lock
 
     @property
+    def location(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    @property
     def scope(self) -> Hashable:
         """Equal for databases of this process with the same file."""
         return self._identity or self._location
@@ -153,12 +160,6 @@ class SqliteDatabase:
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
         """Open the database at a path, or at a URL such as `sqlite:///runs.db`."""
         return cls(conn_string, **options)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
@@ -232,8 +233,6 @@ class SqliteDatabase:
     def read_beside(
         self, read: Callable[[sqlite3.Connection], T], *, after: LightFuture[Any] | None = None
     ) -> LightFuture[T]:
-        """Call a function on another thread, with a connection, after a write has completed."""
-
         def call() -> T:
             if after is not None:
                 after.wait()
@@ -243,7 +242,6 @@ class SqliteDatabase:
         return submit_to_thread(call)
 
     def unsaved_of(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
-        """Return the last commit to a thread (workspace and id), if it has not been written yet."""
         self._check_process()
         commit = self.ahead.get(thread)
         return None if commit is None or commit.done() else commit
@@ -357,8 +355,9 @@ class SqliteDatabase:
                 self._settle(write)
 
     def _settle(self, write: _Write[Any]) -> None:
-        if write.error is not None:
-            write.error = translated(write.error, self.path) or write.error
+        if write.error is not None and (storage_error := translated(write.error, self.path)) is not None:
+            storage_error.__cause__ = write.error
+            write.error = storage_error
         write.settle()
 
     def _write_group(self, group: list[_Write[Any]]) -> bool:
@@ -428,6 +427,26 @@ class SqliteDatabase:
             self._connection.rollback()
             self.head_cache.forget()
             self._has_begun = False
+
+    # -- statements
+
+    def create_tables(self, name: str) -> None:
+        with self.read() as connection:
+            (count,) = connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
+        if not count:
+            self.write(lambda connection: run_script(connection, f"{name}_tables"))
+
+    def statements(self, name: str) -> Mapping[str, str]:
+        return statements(name)
+
+    def insert(self, connection: Any, sql: str, parameters: Any) -> int:
+        return connection.execute(sql, parameters).lastrowid or 0
+
+    def violated_columns(self, error: Exception) -> tuple[bool, Sequence[str]]:
+        # The message is `UNIQUE constraint failed: table.column, table.column`.
+        columns = [name.strip().rpartition(".")[2] for name in str(error).partition(":")[2].split(",")]
+        code = getattr(error, "sqlite_errorcode", None)
+        return code in (sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY), columns
 
     # -- connections
 

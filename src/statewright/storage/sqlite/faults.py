@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from statewright.errors import DamagedDatabase, SerdeError, StorageError, StorageFull, StorageLocked, StorageUnavailable
+from statewright.errors import DamagedDatabase, StorageError, StorageFull, StorageLocked, StorageUnavailable
 
-T = TypeVar("T")
 _NOT_WRITTEN = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 """A failed write. SQLite does not report the cause: a quota or a limit of file sizes looks like a failing disk."""
 _LITTLE: Final = 1 << 20
 """Free bytes below which a failed write is attributed to lack of space."""
-UNREADABLE: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""Exceptions of decoding damaged bytes."""
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT)
 _PRIMARY = 0xFF
@@ -26,13 +21,6 @@ _PRIMARY = 0xFF
 
 def translated(error: BaseException, path: Path) -> StorageError | None:
     """Return the error for a fault of SQLite or the file system; None for other exceptions."""
-    storage_error = _translated(error, path)
-    if storage_error is not None:
-        storage_error.__cause__ = error
-    return storage_error
-
-
-def _translated(error: BaseException, path: Path) -> StorageError | None:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         primary = code & _PRIMARY if isinstance(code, int) else None
@@ -83,39 +71,6 @@ def _largest_file() -> int | None:
         return None
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     return None if limit == resource.RLIM_INFINITY else limit
-
-
-@contextmanager
-def reading(subject: str) -> Generator[None]:
-    """Turn errors of decoding into DamagedDatabase: this library does not write data that it cannot decode.
-
-    `subject` names the data in the message. A name that is not valid Unicode, passed as a parameter of a query, is not
-    damage: it raises SerdeError.
-    """
-    try:
-        yield
-    except UNREADABLE as error:
-        raise _storage_error(subject, error) from error
-
-
-def with_damage_report(
-    function: Callable[[sqlite3.Connection], T], thread_id: str | None
-) -> Callable[[sqlite3.Connection], T]:
-    """Return a job that reads or writes a thread, or several (None), and turns errors of decoding as `reading` does."""
-
-    def reported(connection: sqlite3.Connection) -> T:
-        try:  # not `reading`: each superstep commits through here, and a context manager costs more
-            return function(connection)
-        except UNREADABLE as error:
-            raise _storage_error("a thread" if thread_id is None else f"thread {thread_id!r}", error) from error
-
-    return reported
-
-
-def _storage_error(subject: str, error: Exception) -> StorageError:
-    if isinstance(error, UnicodeEncodeError):  # raised for a parameter of the query; reading stored data only decodes
-        return SerdeError(subject, f"the name is not valid Unicode: {error}")
-    return DamagedDatabase(f"the stored data of {subject} cannot be decoded: {error}")
 
 
 FileIdentity = tuple[int, int] | None

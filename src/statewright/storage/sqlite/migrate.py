@@ -2,10 +2,15 @@
 
 The format is the `user_version` of the file; `application_id` marks it as a file of Statewright. Both are 0 in a new
 file, which has no tables. Any other file belongs to another program, and is not changed.
+
+In format 1 the name of a thread was unique in the file. Each thread is assigned to the workspace of the runs that
+advanced it, or to the default one if there are none. Two runs that began at the same moment could use one name for two
+workspaces: such a thread is assigned to the workspace of the first run, and a warning is logged.
 """
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -13,12 +18,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from statewright.errors import DamagedDatabase, StorageUnavailable, WrongEncryptionKey
+from statewright.ids import DEFAULT_WORKSPACE
+from statewright.storage.damage import reading
 from statewright.storage.encryption import Encryptor
-from statewright.storage.sqlite.checkpoints.head_cache import FORMAT, check_format
-from statewright.storage.sqlite.faults import reading
-from statewright.storage.sqlite.from_format_1 import give_threads_to_workspaces
-from statewright.storage.sqlite.statements import run_script
+from statewright.storage.sqlite.data_version import FORMAT, check_format
+from statewright.storage.sqlite.statements import run_script, statements
 
+logger = logging.getLogger("statewright.storage")
 PAGE: Final = 2048
 """Bytes of a page of a new file. A commit writes whole pages, and small threads fill small ones better."""
 _APPLICATION: Final = 0x53_57_72_74
@@ -125,8 +131,29 @@ def _to_1(connection: sqlite3.Connection, seal: Encryptor) -> None:
 
 
 def _to_2(connection: sqlite3.Connection, seal: Encryptor) -> None:
-    """Assign each thread to a workspace."""
-    give_threads_to_workspaces(connection)
+    """Rebuild the table of threads with a workspace for each."""
+    sql = statements("to_format_2")
+    run_script(connection, "0002_tables")
+    shared: list[tuple[str, str]] = []
+    if connection.execute(sql["has_runs"]).fetchone():
+        shared = connection.execute(sql["shared"]).fetchall()
+        connection.execute(sql["copy_to_workspaces_of_runs"], (DEFAULT_WORKSPACE,))
+        connection.execute(sql["drop_index"])
+        connection.execute(sql["create_index"])
+    else:
+        connection.execute(sql["copy_to_default"], (DEFAULT_WORKSPACE,))
+    connection.execute(sql["drop_threads"])
+    connection.execute(sql["rename"])
+    for thread_id, workspaces in shared:  # all workspaces but the first have lost the thread
+        (owner,) = connection.execute(sql["workspace"], (thread_id,)).fetchone()
+        logger.warning(
+            "Thread %r was advanced by runs of several workspaces (%s). It now belongs to workspace %r, whose run was "
+            "the first; in the others its id is free, and their runs on it cannot continue.",
+            thread_id,
+            workspaces.replace(",", ", "),
+            owner,
+            extra={"thread_id": thread_id, "workspace_id": owner},
+        )
 
 
 STEPS: tuple[Callable[[sqlite3.Connection, Encryptor], None], ...] = (_to_1, _to_2)

@@ -17,8 +17,7 @@ HOUSEKEEPING: Final = frozenset(
         "statewright.runtime.lifecycle.thread_lease",
         "statewright.service.background.background_tasks",
         "statewright.service.engine.worker",
-        "statewright.storage.sqlite.store.store",
-        "statewright.store.memory",
+        "statewright.store.port",
     }
 )
 """Modules with periodic calls, which are not waits of a run."""

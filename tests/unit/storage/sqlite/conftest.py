@@ -30,12 +30,11 @@ from statewright.checkpoint import (
 from statewright.checkpoint.forms import restore_log
 from statewright.events import Event, Log
 from statewright.ids import CheckpointId
-from statewright.storage.sqlite.checkpoints import commits, segments
-from statewright.storage.sqlite.checkpoints.commits import Writer
-from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.prune import Pruner
-from statewright.storage.sqlite.checkpoints.row_ids import find_checkpoint, find_line
-from statewright.storage.sqlite.checkpoints.segments import SegmentWriter
+from statewright.storage.checkpoints import commits, segments
+from statewright.storage.checkpoints.commits import Writer
+from statewright.storage.checkpoints.history import HistoryReader
+from statewright.storage.checkpoints.removal import Pruner
+from statewright.storage.checkpoints.segments import SegmentWriter
 from statewright.storage.sqlite.database import SqliteDatabase
 
 T = TypeVar("T")
@@ -49,7 +48,7 @@ class Scribe:
 
     def __init__(self, database: SqliteDatabase) -> None:
         self.database = database
-        self.writer = Writer(database.serde, database.seal, database.head_cache, "default")
+        self.writer = Writer(database, "default")
         self.written: dict[CheckpointId, SavedCheckpoint] = {}
         self.heads: dict[BranchKey, CheckpointId] = {}
         self._numbers = itertools.count(1)
@@ -137,10 +136,10 @@ class Scribe:
         """Compact the oldest records of a line, and return their number."""
 
         def job(connection: sqlite3.Connection) -> int:
-            number = find_line(connection, "default", line)
+            number = HistoryReader(connection, self.database).find_line("default", line)
             assert number is not None
             self.database.head_cache.forget()
-            return SegmentWriter(connection, self.database.serde, self.database.seal).compact(number)
+            return SegmentWriter(connection, self.database).compact(number)
 
         return self.database.write(job)
 
@@ -153,7 +152,7 @@ class Scribe:
 
         def job(connection: sqlite3.Connection) -> int:
             self.database.head_cache.forget()
-            pruner = Pruner(connection, self.database.serde, self.database.seal)
+            pruner = Pruner(connection, self.database)
             return pruner.prune(thread, PrunePolicy(**policy), dry_run=dry_run)
 
         return self.database.write(job)
@@ -187,13 +186,14 @@ class Scribe:
 
     def read(self, function: Callable[[HistoryReader], T]) -> T:
         with self.database.read() as connection:
-            return function(HistoryReader(connection, self.database.serde, self.database.seal))
+            return function(HistoryReader(connection, self.database))
 
     def place(self, identity: str) -> int | None:
         """Return the row id of a checkpoint in any line; None if it does not exist."""
         with self.database.read() as connection:
             lines = [number for (number,) in connection.execute("SELECT id FROM lines")]
-            row_ids = [find_checkpoint(connection, number, identity) for number in lines]
+            reader = HistoryReader(connection, self.database)
+            row_ids = [reader.find_checkpoint(number, identity) for number in lines]
         matches = [row_id for row_id in row_ids if row_id is not None]
         assert len(matches) <= 1
         return matches[0] if matches else None

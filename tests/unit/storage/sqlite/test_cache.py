@@ -15,7 +15,7 @@ from statewright import START, CachePolicy, StateGraph
 from statewright.cache import Cache, CacheKey
 from statewright.errors import DamagedDatabase, SerdeError, StorageUnavailable
 from statewright.serde.serde import Serde
-from statewright.storage.sqlite.cache import SqliteCache
+from statewright.storage.sqlite import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.testing import FakeClock
 

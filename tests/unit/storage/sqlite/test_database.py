@@ -17,8 +17,7 @@ import pytest
 from statewright.async_futures import await_future
 from statewright.errors import StorageError, StorageUnavailable
 from statewright.futures import LightFuture
-from statewright.storage.sqlite import forks
-from statewright.storage.sqlite.cache import SqliteCache
+from statewright.storage.sqlite import SqliteCache, forks
 from statewright.storage.sqlite.database import LARGEST_GROUP, Job, SqliteDatabase
 
 LONG = 600.0

@@ -16,7 +16,7 @@ from tests.interruptions import LONG, Interrupted, interruptions, on_another_thr
 from statewright.checkpoint import BranchKey
 from statewright.errors import StorageUnavailable
 from statewright.futures import LightFuture
-from statewright.storage.sqlite.cache import SqliteCache
+from statewright.storage.sqlite import SqliteCache
 from statewright.storage.sqlite.database import Job, SqliteDatabase, _Write
 
 

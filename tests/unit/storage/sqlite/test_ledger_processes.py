@@ -13,9 +13,8 @@ from typing import Any
 
 from statewright.errors import RecordConflict
 from statewright.runs import Advance, Insert, NewEvent, Plus, Run, RunLabel, Update, where
-from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
+from statewright.storage.sqlite import SqliteLedger, SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.ledger.ledger import SqliteLedger
 from statewright.testing.conformance.checkpointer.samples import commit_after
 from statewright.testing.conformance.ledger.samples import label, run
 

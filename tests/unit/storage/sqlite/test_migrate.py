@@ -22,7 +22,7 @@ from statewright.errors import (
     StorageUnavailable,
     WrongEncryptionKey,
 )
-from statewright.storage.sqlite.cache import SqliteCache
+from statewright.storage.sqlite import SqliteCache
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.migrate import FORMAT, PAGE, STEPS
 

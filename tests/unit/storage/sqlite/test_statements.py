@@ -22,7 +22,7 @@ def test_a_file_says_what_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FILES if not name.endswith("_tables")])
 def test_every_statement_is_whole_and_belongs_to_a_module(name: str) -> None:
-    assert any(f'statements("{name}")' in file.read_text("utf-8") for file in FOLDER.parent.rglob("*.py"))
+    assert any(f'statements("{name}")' in file.read_text("utf-8") for file in FOLDER.parent.parent.rglob("*.py"))
     assert statements(name)
     for text in statements(name).values():
         assert sqlite3.complete_statement(text + ";")

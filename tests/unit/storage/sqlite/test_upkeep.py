@@ -15,7 +15,7 @@ import pytest
 from statewright import END, START, InMemorySaver, StateGraph
 from statewright.checkpoint import PrunePolicy
 from statewright.errors import CheckpointNotFound, NewerFormat, SerdeError
-from statewright.runtime import thread_methods
+from statewright.runtime.methods import thread_methods
 from statewright.serde.serde import Serde
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
 

@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from statewright.errors import InvalidConfig, StorageUnavailable, WrongEncryptionKey
+from statewright.storage import database as port
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.view import View
+
+
+class View(port.View[SqliteDatabase]):
+    database_type = SqliteDatabase
 
 
 def is_open(database: SqliteDatabase) -> bool:

@@ -1,17 +1,17 @@
 -- Statements of cache.py, each after its name.
 
 -- get
--- The result that is kept under a key, unless its time is over.
+-- The result of a key, unless it has expired.
 SELECT value FROM cache
 WHERE node = :node AND input = :input AND until > :now;
 
 -- put
--- A result in place of what was there. Where it has no end, one later than those of all before.
+-- Replaces a result. One that does not expire gets an expiry after those of all earlier results.
 INSERT OR REPLACE INTO cache (node, input, value, until)
 VALUES (:node, :input, :value, coalesce(:until, max(:never, (SELECT coalesce(max(until), 0) FROM cache) + 1)));
 
 -- surplus
--- What is more than fits: forgotten, what would end first before the rest.
+-- Deletes what exceeds the maximal size, results that expire first before others.
 DELETE FROM cache
 WHERE (node, input) IN (
     SELECT node, input FROM cache

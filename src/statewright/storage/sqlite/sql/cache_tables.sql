@@ -1,4 +1,4 @@
--- What a database holds that keeps a cache: made when the first is opened.
+-- The tables of a cache, created when the first one is opened.
 
 CREATE TABLE IF NOT EXISTS cache (
     node  TEXT NOT NULL,

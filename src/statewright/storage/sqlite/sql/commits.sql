@@ -1,4 +1,4 @@
--- Statements of commits.py, each after its name.
+-- Statements of checkpoints/commits.py, each after its name.
 
 -- thread
 SELECT id, epoch, owner, until, wanted FROM threads
@@ -51,8 +51,8 @@ INSERT INTO jumps (place, parent)
 VALUES (?, ?);
 
 -- consume
--- Attempts (4) and retries (7). Of tasks that are done (the first flag) and not given up, the journal (5) too, and
--- results (0) where nothing was asked (1).
+-- Deletes attempts (4) and retries (7). If the tasks are done and not discarded, which both flags say, also the journal
+-- (5), and results (0) if there are no questions (1).
 DELETE FROM pending
 WHERE place = ? AND (
     kind IN (4, 7)

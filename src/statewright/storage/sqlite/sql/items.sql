@@ -1,44 +1,44 @@
--- Statements of items.py, each after its name.
+-- Statements of store/items.py, each after its name.
 
 -- item
--- The item at a place, unless its time is over.
+-- An item, unless it has expired.
 SELECT id, namespace, key, created_at, updated_at, ttl, value FROM items
 WHERE namespace = :namespace AND key = :key AND (until IS NULL OR until > :now);
 
 -- found
--- The item of a number that a search found.
+-- An item that a search has found.
 SELECT id, namespace, key, created_at, updated_at, ttl, value FROM items
 WHERE id = :id;
 
 -- put
--- An item in place of what was there, with a number larger than all before.
+-- Replaces an item, with an id larger than all before.
 INSERT OR REPLACE INTO items (namespace, key, created_at, updated_at, ttl, until, value)
 VALUES (:namespace, :key, coalesce(:created_at, :now), :now, :ttl, :now + :ttl, :value);
 
 -- all
--- All items, the last updated first; those whose time is over left out.
+-- All unexpired items, the last updated first.
 SELECT id, namespace FROM items
 WHERE until IS NULL OR until > :now
 ORDER BY id DESC;
 
 -- under
--- The items of some namespaces, the last updated first; those whose time is over left out.
+-- The unexpired items of a range of namespaces, the last updated first.
 SELECT id, namespace FROM items
 WHERE namespace >= :first AND namespace < :beyond AND (until IS NULL OR until > :now)
 ORDER BY id DESC;
 
 -- vectors
--- What the items of some namespaces mean; those whose time is over left out.
+-- The vectors of the unexpired items of a range of namespaces.
 SELECT id, namespace, dims, parts FROM items JOIN vectors ON item = id
 WHERE namespace >= :first AND namespace < :beyond AND (until IS NULL OR until > :now);
 
 -- namespaces
--- The namespaces that hold an item whose time is not over.
+-- The namespaces of a range that have unexpired items.
 SELECT DISTINCT namespace FROM items
 WHERE namespace >= :first AND namespace < :beyond AND (until IS NULL OR until > :now);
 
 -- vectors_over
--- What items mean whose time is over: forgotten.
+-- Deletes the vectors of expired items.
 DELETE FROM vectors
 WHERE item IN (SELECT id FROM items WHERE until <= :now);
 

@@ -1,9 +1,9 @@
--- What a database holds that keeps a store: made when the first is opened.
+-- The tables of a store, created when the first one is opened.
 
--- Each time an item is put it gets a number, larger than all before: the last updated is the largest.
+-- Each update gives an item a new id, larger than all before.
 CREATE TABLE IF NOT EXISTS items (
     id         INTEGER PRIMARY KEY,
-    namespace  TEXT NOT NULL,  -- a dot after each label, so that what is under a prefix is a range
+    namespace  TEXT NOT NULL,  -- a dot after each label, so that the namespaces under a prefix are a range
     key        TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS items (
 CREATE INDEX IF NOT EXISTS items_by_namespace ON items (namespace, until);
 CREATE INDEX IF NOT EXISTS items_by_end ON items (until) WHERE until IS NOT NULL;
 
--- What items mean: the vectors of their parts, one after the other.
+-- The vectors of the searchable parts of items, one after the other.
 CREATE TABLE IF NOT EXISTS vectors (
     item  INTEGER PRIMARY KEY,
     dims  INTEGER NOT NULL,    -- the length of one vector

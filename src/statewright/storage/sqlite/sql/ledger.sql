@@ -1,36 +1,4 @@
--- Statements of ledger.py, each after its name.
-
--- format
-SELECT max(format) FROM ledger;
-
--- decided_by_key
-ALTER TABLE approval_requests ADD COLUMN decided_by_key TEXT;
-
--- format_two
-INSERT INTO ledger (format) VALUES (2);
-
--- daily_spending
-CREATE TABLE daily_spending (
-    id            TEXT NOT NULL UNIQUE,
-    workspace_id  TEXT NOT NULL,
-    day           TEXT NOT NULL,
-    requests      INTEGER NOT NULL,
-    input_tokens  INTEGER NOT NULL,
-    output_tokens INTEGER NOT NULL,
-    cost          REAL NOT NULL,
-    UNIQUE (workspace_id, day)
-);
-
--- spending_of_calls
-INSERT INTO daily_spending (id, workspace_id, day, requests, input_tokens, output_tokens, cost)
-SELECT workspace_id || '/' || date(created_at / 1000000, 'unixepoch'), workspace_id,
-       date(created_at / 1000000, 'unixepoch') AS day,
-       count(*), sum(input_tokens), sum(output_tokens), total(cost)
-FROM model_calls
-GROUP BY workspace_id, day;
-
--- format_three
-INSERT INTO ledger (format) VALUES (3);
+-- Statements of ledger/, each after its name.
 
 -- number
 SELECT number FROM workflow_runs
@@ -40,3 +8,66 @@ WHERE id = ?;
 SELECT place, at, body FROM run_events
 WHERE place BETWEEN ? AND ?
 ORDER BY place;
+
+-- values_of_list
+-- The values of a list in JSON.
+SELECT value FROM json_each(?);
+
+-- insert_events
+INSERT INTO run_events (place, at, body)
+VALUES (?, ?, ?);
+
+-- delete_events
+DELETE FROM run_events
+WHERE place BETWEEN :run << 32 AND (:run << 32) + 0xFFFFFFFF;
+
+-- webhooks
+SELECT id, events FROM webhooks
+WHERE workspace_id = ? AND active
+ORDER BY id;
+
+-- insert_input
+INSERT INTO run_inputs (run, body)
+VALUES (?, ?);
+
+-- delete_input
+DELETE FROM run_inputs
+WHERE run = ?;
+
+-- due
+-- Due runs after a position in their order, except those of some workspaces.
+SELECT due_at, id, number, status = 'pending', workspace_id, thread_id, queue, concurrency_key, concurrency_limit
+FROM workflow_runs
+WHERE claim IS NULL AND due_at <= ? AND (due_at, id) > (?, ?)
+    AND workspace_id NOT IN (SELECT value FROM json_each(?))
+ORDER BY due_at, id LIMIT ?;
+
+-- ahead_on_thread
+-- A run that has not ended and holds the thread, or precedes another one in its queue: claimed runs come first, then
+-- begun ones, then the others as they were written.
+SELECT 1 FROM workflow_runs
+WHERE workspace_id = ? AND thread_id = ? AND status IN ('pending', 'running', 'waiting', 'paused')
+    AND (claim IS NULL, status = 'pending', number) < (1, ?, ?)
+LIMIT 1;
+
+-- ahead_in_queue
+SELECT 1 FROM workflow_runs
+WHERE workspace_id = ? AND queue = ? AND status IN ('pending', 'running', 'waiting', 'paused')
+    AND (claim IS NULL, status = 'pending', number) < (1, ?, ?)
+LIMIT 1;
+
+-- limits
+SELECT id, max_running FROM workspaces
+WHERE max_running IS NOT NULL;
+
+-- at_work
+SELECT count(*) FROM workflow_runs
+WHERE workspace_id = ? AND claim IS NOT NULL;
+
+-- at_work_with_key
+SELECT count(*) FROM workflow_runs
+WHERE workspace_id = ? AND concurrency_key = ? AND claim IS NOT NULL;
+
+-- take
+UPDATE workflow_runs SET claim = ?, worker_id = ?, due_at = NULL, version = version + 1
+WHERE number = ?;

@@ -1,15 +1,15 @@
--- What a database holds that keeps a ledger: made when the first is opened.
--- Each class of records has a table with a column for each field; what is JSON stands last, since it may be long.
--- Instants are microseconds since 1970.
+-- The tables of a ledger, created when the first one is opened.
+-- Each class of records has a table with a column for each field; JSON comes last, since it may be long. Times are
+-- microseconds since 1970.
 
--- Says that the tables are there, and in which form.
+-- The format of the tables, whose existence it marks.
 CREATE TABLE IF NOT EXISTS ledger (
     format INTEGER PRIMARY KEY
 );
 INSERT OR IGNORE INTO ledger (format) VALUES (3);
 
 CREATE TABLE IF NOT EXISTS workflow_runs (
-    number            INTEGER PRIMARY KEY,  -- what its events are found by
+    number            INTEGER PRIMARY KEY,  -- identifies its events
     id                TEXT NOT NULL UNIQUE,
     workspace_id      TEXT NOT NULL,
     graph             TEXT NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     output            BLOB,
     input             BLOB
 );
--- Inputs that are long: the row of a run is written anew with each of its steps, and its input never changes.
+-- Long inputs: the row of a run is rewritten with each of its steps, and its input never changes.
 CREATE TABLE IF NOT EXISTS run_inputs (
     run  TEXT PRIMARY KEY,
     body BLOB NOT NULL

@@ -1,4 +1,4 @@
--- Statements of saver.py, each after its name.
+-- Statements of checkpoints/saver.py, each after its name.
 
 -- want
 UPDATE threads SET wanted = ?
@@ -20,7 +20,7 @@ WHERE threads.workspace = ? AND threads.thread_id = ?
 ORDER BY runs.id;
 
 -- threads
--- Those whose ids begin with a text, compared as bytes: functions of text stop at a sign of number 0.
+-- Threads whose ids begin with a text. Compared as bytes, because functions of text stop at a null character.
 SELECT thread_id, changed, owner FROM threads
 WHERE workspace = ? AND substr(CAST(thread_id AS BLOB), 1, length(CAST(? AS BLOB))) = CAST(? AS BLOB)
 ORDER BY changed DESC, id DESC LIMIT ?;
@@ -30,10 +30,6 @@ SELECT DISTINCT namespace FROM lines
 JOIN threads ON threads.id = lines.thread
 WHERE threads.workspace = ? AND threads.thread_id = ?
 ORDER BY namespace;
-
--- thread
-SELECT id, epoch, owner, until, wanted FROM threads
-WHERE workspace = ? AND thread_id = ?;
 
 -- named_runs
 SELECT id, name FROM runs

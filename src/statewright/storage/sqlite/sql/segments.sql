@@ -1,4 +1,4 @@
--- Statements of segments.py, each after its name.
+-- Statements of checkpoints/segments.py, each after its name.
 
 -- oldest
 SELECT place, records.id, runs.name, control, changes FROM records

@@ -15,8 +15,8 @@ from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Lease, LeaseRequest, Pending, TaskResult
 from statewright.errors import CheckpointConflict, CheckpointNotFound, LeaseLost, SerdeError, ThreadBusy
 from statewright.ids import InterruptId
-from statewright.storage.sqlite.checkpoints.head_cache import Thread
-from statewright.storage.sqlite.checkpoints.row_ids import row_id_of
+from statewright.storage.checkpoints.head_cache import Thread
+from statewright.storage.checkpoints.row_ids import row_id_of
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")

@@ -9,8 +9,8 @@ import pytest
 
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Pending
-from statewright.storage.sqlite.checkpoints.drop import drop_calls
-from statewright.storage.sqlite.checkpoints.row_ids import line_of
+from statewright.storage.checkpoints.removal import drop_calls
+from statewright.storage.checkpoints.row_ids import line_of
 
 LINE = BranchKey("thread")
 INSIDE = BranchKey("thread", "node:1")
@@ -20,7 +20,7 @@ BY_PLACE = ("records", "segments", "jumps", "pending")
 
 def drop(scribe: Any, *namespaces: str, thread: int = 1, branch: str = "main") -> None:
     database = scribe.database
-    given = (database.serde, database.seal, thread, branch, namespaces)
+    given = (database, thread, branch, namespaces)
     database.write(lambda connection: drop_calls(connection, *given))
     database.head_cache.forget()
 

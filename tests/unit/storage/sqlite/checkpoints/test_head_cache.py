@@ -7,21 +7,23 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from statewright.checkpoint import BranchKey, Lease, LeaseRequest, Pending
-from statewright.storage.sqlite.checkpoints import head_cache as module
-from statewright.storage.sqlite.checkpoints.head_cache import Head, HeadCache, Thread
+from statewright.storage.checkpoints.head_cache import Head, HeadCache, Thread
+from statewright.storage.sqlite import data_version as module
+from statewright.storage.sqlite.data_version import VersionedHeadCache
 from statewright.storage.sqlite.database import SqliteDatabase
 
+T = TypeVar("T", bound=HeadCache)
 LINE = BranchKey("thread")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WRITE = "UPDATE threads SET changed = changed + 1"
 
 
-def filled(known: HeadCache) -> HeadCache:
+def filled(known: T) -> T:
     known.threads["default", "thread"] = Thread(1, 0, None, None, None)
     known.lines[1, "", "main"] = 1
     known.heads[1] = Head(1 << 32, bytes(16), 1, 1)
@@ -44,7 +46,7 @@ def connections(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, sqlite3.Co
 
 
 def test_everything_is_forgotten_at_once() -> None:
-    known = filled(HeadCache())
+    known = filled(VersionedHeadCache())
     assert knows(known) == [True] * 4
     known.forget()
     assert knows(known) == [False] * 4
@@ -52,7 +54,7 @@ def test_everything_is_forgotten_at_once() -> None:
 
 def test_what_another_connection_has_written_makes_it_forget(connections: Any) -> None:
     own, other = connections
-    known = HeadCache()
+    known = VersionedHeadCache()
     known.refresh(own)
     filled(known)
     other.execute(WRITE)
@@ -65,7 +67,7 @@ def test_what_another_connection_has_written_makes_it_forget(connections: Any) -
 
 def test_what_its_own_connection_writes_or_another_reads_is_no_reason_to_forget(connections: Any) -> None:
     own, other = connections
-    known = HeadCache()
+    known = VersionedHeadCache()
     known.refresh(own)
     filled(known)
     own.execute(WRITE)
@@ -76,7 +78,7 @@ def test_what_its_own_connection_writes_or_another_reads_is_no_reason_to_forget(
 
 def test_what_another_connection_writes_and_undoes_is_no_reason_to_forget(connections: Any) -> None:
     own, other = connections
-    known = HeadCache()
+    known = VersionedHeadCache()
     known.refresh(own)
     filled(known)
     other.execute("BEGIN IMMEDIATE")
@@ -87,7 +89,7 @@ def test_what_another_connection_writes_and_undoes_is_no_reason_to_forget(connec
 
 
 def test_nothing_counts_that_was_known_before_the_first_transaction(connections: Any) -> None:
-    known = filled(HeadCache())
+    known = filled(VersionedHeadCache())
     known.refresh(connections[0])
     assert knows(known) == [False] * 4
 
@@ -97,7 +99,7 @@ def test_no_more_is_remembered_than_a_number_of_lines(
     connections: Any, monkeypatch: pytest.MonkeyPatch, lines: int, forgets: bool
 ) -> None:
     monkeypatch.setattr(module, "_MOST", 3)
-    known = HeadCache()
+    known = VersionedHeadCache()
     known.refresh(connections[0])
     filled(known)
     for line in range(1, lines + 1):
@@ -112,7 +114,8 @@ def test_no_more_is_remembered_than_a_number_of_lines(
 def test_commits_that_follow_each_other_are_remembered(scribe: Any) -> None:
     ids = scribe.count(2, logs=2)
     known = scribe.database.head_cache
-    assert known.threads == {("default", "thread"): Thread(1, 2, None, None, None)}
+    ((name, thread),) = known.threads.items()
+    assert (name, vars(thread)) == (("default", "thread"), vars(Thread(1, 2, None, None, None)))
     assert (known.lines, known.runs) == ({(1, "", "main"): 1}, {(1, "run"): (1, 5)})
     (head,) = known.heads.values()
     assert (head.row_id, head.key, head.count) == (scribe.place(ids[1]), bytes.fromhex(ids[1]), 2)
@@ -125,7 +128,7 @@ def test_what_is_remembered_is_what_would_be_looked_up(scribe: Any, limit: Any) 
     def remembered() -> Any:
         known = scribe.database.head_cache
         heads = {line: (head.row_id, head.key, head.count, head.size) for line, head in known.heads.items()}
-        return known.threads, known.lines, heads
+        return {name: vars(thread) for name, thread in known.threads.items()}, known.lines, heads
 
     limit(RECENT=5, LONGEST=3)
     for n in range(12):

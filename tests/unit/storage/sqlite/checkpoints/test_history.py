@@ -14,9 +14,9 @@ from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Pending, 
 from statewright.errors import DamagedDatabase, SerdeError, WrongEncryptionKey
 from statewright.ids import InterruptId
 from statewright.serde.serde import Serde
+from statewright.storage.checkpoints.history import HistoryReader
+from statewright.storage.checkpoints.row_ids import row_id_of
 from statewright.storage.encryption import Encryptor
-from statewright.storage.sqlite.checkpoints.history import HistoryReader
-from statewright.storage.sqlite.checkpoints.row_ids import row_id_of
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
@@ -151,7 +151,7 @@ def test_a_reader_sees_one_state_though_checkpoints_are_laid_together(scribe: An
     ids = growing(scribe, 6)
     places = [scribe.place(one) for one in ids]
     with scribe.database.read() as connection:
-        reader = HistoryReader(connection, scribe.database.serde, scribe.database.seal)
+        reader = HistoryReader(connection, scribe.database)
         first = reader.checkpoint_at(places[0], LINE)
         assert scribe.compact() == 5
         assert first == scribe.written[ids[0]]
@@ -310,7 +310,7 @@ def test_a_checkpoint_that_is_not_there_is_damage(scribe: Any) -> None:
             scribe.read(lambda reader, place=place: reader.id_at(place))
 
 
-def test_with_another_key_nothing_can_be_read(tmp_path: Any, scribe_of: Any) -> None:
+def test_with_another_key_nothing_can_be_read(tmp_path: Any, scribe_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with SqliteDatabase(tmp_path / "a.db", key=bytes(32)) as database:
         scribe = scribe_of(database)
         ids = growing(scribe, 4)
@@ -318,17 +318,22 @@ def test_with_another_key_nothing_can_be_read(tmp_path: Any, scribe_of: Any) -> 
         scribe.check()
         for place in [scribe.place(one) for one in ids]:
             for seal in (Encryptor(bytes(16)), Encryptor()):
+                monkeypatch.setattr(database, "seal", seal)
                 with database.read() as connection, pytest.raises(WrongEncryptionKey):
-                    HistoryReader(connection, database.serde, seal).checkpoint_at(place, LINE)
+                    HistoryReader(connection, database).checkpoint_at(place, LINE)
+                monkeypatch.undo()
 
 
-def test_a_type_that_nobody_has_named_is_not_made(tmp_path: Any, scribe_of: Any) -> None:
+def test_a_type_that_nobody_has_named_is_not_made(
+    tmp_path: Any, scribe_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with SqliteDatabase(tmp_path / "a.db", serde=Serde([Colour])) as database:
         scribe = scribe_of(database)
         (place,) = [scribe.place(scribe.add({"colour": Colour("red")}))]
         assert scribe.read(lambda reader: reader.state_at(place)) == {"colour": Colour("red")}
+        monkeypatch.setattr(database, "serde", Serde())
         with database.read() as connection, pytest.raises(SerdeError, match="Colour"):
-            HistoryReader(connection, Serde(), database.seal).state_at(place)
+            HistoryReader(connection, database).state_at(place)
 
 
 # -- logs

@@ -12,7 +12,7 @@ import pytest
 
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Pending
-from statewright.storage.sqlite.checkpoints.row_ids import row_id_of
+from statewright.storage.checkpoints.row_ids import row_id_of
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")

@@ -7,8 +7,8 @@ from typing import Any
 
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Pending
-from statewright.storage.sqlite.checkpoints.removal import delete_line, delete_thread, keep_log
-from statewright.storage.sqlite.checkpoints.row_ids import line_of, row_id_of
+from statewright.storage.checkpoints.removal import delete_line, delete_thread, keep_log
+from statewright.storage.checkpoints.row_ids import line_of, row_id_of
 
 LINE = BranchKey("thread")
 INSIDE = BranchKey("thread", "node:1")
@@ -29,7 +29,7 @@ def fill(scribe: Any, *lines: BranchKey, run: str = "run") -> None:
 def write(scribe: Any, remove: Callable[..., None], *what: Any, sealed: bool = True) -> None:
     """Remove something, within a transaction."""
     database = scribe.database
-    given = (database.serde, database.seal, *what) if sealed else what
+    given = (database, *what) if sealed else what
     database.write(lambda connection: remove(connection, *given))
     database.head_cache.forget()
 

@@ -7,16 +7,12 @@ from typing import Any
 import pytest
 
 from statewright.checkpoint import BranchKey
-from statewright.storage.sqlite.checkpoints.row_ids import (
+from statewright.storage.checkpoints.row_ids import (
     LAST_NUMBER,
     Interval,
-    find_checkpoint,
-    find_line,
-    head_of,
+    LineReader,
     line_of,
-    lines_of,
     number_of,
-    path_to,
     row_id_of,
 )
 from statewright.storage.sqlite.database import SqliteDatabase
@@ -28,17 +24,17 @@ LAST_LINE = 2**31 - 1
 
 def path(database: SqliteDatabase, place: int) -> list[Interval]:
     with database.read() as connection:
-        return list(path_to(connection, place))
+        return list(LineReader(connection, database).path_to(place))
 
 
 def found(database: SqliteDatabase, line: int, checkpoint_id: str) -> int | None:
     with database.read() as connection:
-        return find_checkpoint(connection, line, checkpoint_id)
+        return LineReader(connection, database).find_checkpoint(line, checkpoint_id)
 
 
-def head(database: SqliteDatabase, line: int) -> tuple[int, bytes] | None:
+def head(database: SqliteDatabase, line: int) -> int | None:
     with database.read() as connection:
-        return head_of(connection, line)
+        return LineReader(connection, database).head_of(line)
 
 
 # -- numbers
@@ -112,7 +108,8 @@ def test_a_line_is_found_by_all_of_its_names(scribe: Any) -> None:
     for line in lines:
         scribe.add({}, line=line)
     with scribe.database.read() as connection:
-        assert [find_line(connection, "default", line) for line in lines] == [1, 2, 3, 4]
+        reader = LineReader(connection, scribe.database)
+        assert [reader.find_line("default", line) for line in lines] == [1, 2, 3, 4]
         unknown = [
             BranchKey("no"),
             BranchKey("thread", "no"),
@@ -120,7 +117,7 @@ def test_a_line_is_found_by_all_of_its_names(scribe: Any) -> None:
             BranchKey("other", "in"),
             BranchKey("THREAD"),
         ]
-        assert [find_line(connection, "default", line) for line in unknown] == [None] * 5
+        assert [reader.find_line("default", line) for line in unknown] == [None] * 5
 
 
 def test_lines_of_a_namespace_come_in_the_order_in_which_they_began(scribe: Any) -> None:
@@ -128,18 +125,19 @@ def test_lines_of_a_namespace_come_in_the_order_in_which_they_began(scribe: Any)
         scribe.add({}, line=BranchKey("thread", namespace, branch))
     scribe.add({}, line=BranchKey("other"))
     with scribe.database.read() as connection:
-        assert lines_of(connection, "default", "thread", "") == [(1, "z"), (3, "a"), (5, "m")]
-        assert lines_of(connection, "default", "thread", "in") == [(2, "b"), (4, "a")]
-        assert lines_of(connection, "default", "thread", "no") == []
+        reader = LineReader(connection, scribe.database)
+        assert reader.lines_of("default", "thread", "") == [(1, "z"), (3, "a"), (5, "m")]
+        assert reader.lines_of("default", "thread", "in") == [(2, "b"), (4, "a")]
+        assert reader.lines_of("default", "thread", "no") == []
 
 
 def test_the_head_of_a_line_is_its_newest_checkpoint(scribe: Any) -> None:
     scribe.count(3)
     scribe.count(2, FORK)
-    key = bytes.fromhex(scribe.heads[MAIN])
-    assert head(scribe.database, 1) == (row_id_of(1, 2), key)
+    newest = scribe.place(scribe.heads[MAIN])
+    assert head(scribe.database, 1) == newest == row_id_of(1, 2)
     scribe.compact()
-    assert head(scribe.database, 1) == (row_id_of(1, 2), key)
+    assert head(scribe.database, 1) == newest
     assert head(scribe.database, 3) is None
 
 

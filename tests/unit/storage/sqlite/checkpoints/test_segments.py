@@ -14,8 +14,8 @@ from statewright import Message
 from statewright.channels import MISSING, Added, Merged
 from statewright.checkpoint import BranchKey
 from statewright.serde.serde import Serde
-from statewright.storage.sqlite.checkpoints.row_ids import row_id_of
-from statewright.storage.sqlite.checkpoints.segments import SegmentWriter
+from statewright.storage.checkpoints.row_ids import row_id_of
+from statewright.storage.checkpoints.segments import SegmentWriter
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
@@ -276,19 +276,23 @@ def test_values_of_every_kind_are_the_same_after_a_fold(tmp_path: Path, scribe_o
         scribe.check()
 
 
-def test_who_lays_checkpoints_together_need_not_know_what_they_hold(tmp_path: Path, scribe_of: Any) -> None:
+def test_who_lays_checkpoints_together_need_not_know_what_they_hold(
+    tmp_path: Path, scribe_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with SqliteDatabase(tmp_path / "a.db", serde=Serde([Point])) as database:
         scribe = scribe_of(database)
         for n in range(5):
             scribe.add({"point": Point(n), "points": Added([Point(n)]), "n": n}, logs=1)
-        database.write(lambda connection: SegmentWriter(connection, Serde(), database.seal).compact(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "serde", Serde())
+            database.write(lambda connection: SegmentWriter(connection, database).compact(1))
         assert scribe.sizes() == [(0, 4)]
         scribe.check()
 
 
 def test_a_fold_that_is_undone_leaves_everything_as_it_was(scribe: Any) -> None:
     def fold_and_fail(connection: Any) -> None:
-        assert SegmentWriter(connection, scribe.database.serde, scribe.database.seal).compact(1) == 3
+        assert SegmentWriter(connection, scribe.database).compact(1) == 3
         raise ValueError("no luck")
 
     for n in range(4):

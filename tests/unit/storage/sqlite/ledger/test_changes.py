@@ -25,9 +25,8 @@ from statewright.runs import (
     Webhook,
     where,
 )
-from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
+from statewright.storage.sqlite import SqliteLedger, SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.ledger.ledger import SqliteLedger
 from statewright.testing.conformance.checkpointer.samples import commit_after
 from statewright.testing.conformance.ledger.samples import label, run
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from statewright.runs import ENDED, Advance, Insert, Run, RunStatus, Update, Workspace, where
+from statewright.storage.sqlite import SqliteLedger
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.ledger.ledger import SqliteLedger
 from statewright.storage.sqlite.statements import statements
 from statewright.testing.conformance.ledger.samples import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-STATEMENTS = statements("ledger_claim")
+STATEMENTS = statements("ledger")
 
 
 @pytest.fixture
@@ -102,10 +102,10 @@ def test_a_transaction_that_fails_takes_nothing(ledger: SqliteLedger) -> None:
     ledger.write([Insert(run("r1", due_at=NOW))])
 
     def fail(connection: sqlite3.Connection) -> None:
-        from statewright.storage.sqlite.ledger.claim import claim_runs
-        from statewright.storage.sqlite.ledger.tables import Tables
+        from statewright.storage.ledger.claim import claim_runs
+        from statewright.storage.ledger.tables import Tables
 
-        assert len(claim_runs(connection, Tables(ledger.database.seal), "w", 2**60, 5)) == 1
+        assert len(claim_runs(connection, Tables(ledger.database), "w", 2**60, 5)) == 1
         raise KeyError("now")
 
     with pytest.raises(KeyError):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -27,14 +28,15 @@ from statewright.runs import (
     where,
 )
 from statewright.storage.encryption import Encryptor
+from statewright.storage.ledger.conditions import conditions, order_by
+from statewright.storage.ledger.tables import Tables
+from statewright.storage.sqlite import SqliteLedger
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.ledger.conditions import conditions, order_by
-from statewright.storage.sqlite.ledger.ledger import SqliteLedger
-from statewright.storage.sqlite.ledger.tables import Tables
+from statewright.storage.sqlite.statements import statements
 from statewright.testing.conformance.ledger.samples import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TABLES = Tables(Encryptor())
+TABLES = Tables(cast("Any", SimpleNamespace(seal=Encryptor(), statements=statements)))
 
 
 def text_of(*given: Any) -> str:
@@ -42,7 +44,7 @@ def text_of(*given: Any) -> str:
 
 
 def test_no_conditions_are_met_by_all() -> None:
-    assert conditions(TABLES, Run, ()) == ("1", [])
+    assert conditions(TABLES, Run, ()) == ("TRUE", [])
 
 
 def test_values_stand_apart() -> None:
@@ -52,8 +54,8 @@ def test_values_stand_apart() -> None:
 
 def test_none_is_part_of_the_text() -> None:
     assert text_of(("claim", "=", None), ("claim", "!=", None)) == '"claim" IS NULL AND "claim" IS NOT NULL'
-    assert text_of(("claim", "!=", "x")) == '"claim" IS NOT ?'
-    assert text_of(("due_at", "<", None)) == "0"
+    assert text_of(("claim", "!=", "x")) == '("claim" <> ? OR "claim" IS NULL)'
+    assert text_of(("due_at", "<", None)) == "FALSE"
 
 
 def test_lists_of_many_lengths_are_few_statements() -> None:

@@ -54,9 +54,8 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.storage.sqlite.checkpoints.saver import SqliteSaver
+from statewright.storage.sqlite import SqliteLedger, SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.ledger.ledger import SqliteLedger
 from statewright.testing.conformance.ledger.samples import NESTED, full_record, label, run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

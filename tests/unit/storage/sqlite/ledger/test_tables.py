@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,14 +14,15 @@ from hypothesis import strategies as st
 from statewright.errors import DamagedDatabase, InvalidConfig
 from statewright.runs import RECORDS, Approval, Column, Record, Run, RunStatus, columns_of
 from statewright.storage.encryption import Encryptor
-from statewright.storage.sqlite.ledger.tables import Table, Tables, closed_json, opened_json
-from statewright.storage.sqlite.statements import run_script
+from statewright.storage.ledger.tables import Table, Tables, closed_json, opened_json
+from statewright.storage.sqlite.statements import run_script, statements
 from statewright.testing.conformance.ledger.samples import full_record, minimal_record, run
 
 TYPES = {"text": "TEXT", "integer": "INTEGER", "flag": "INTEGER", "instant": "INTEGER", "status": "TEXT"}
 TYPES |= {"real": "REAL", "json": "BLOB", "sealed": "TEXT"}
-PLAIN = Encryptor()
-ENCRYPTED = Encryptor(b"k" * 32)
+PLAIN: Any = SimpleNamespace(seal=Encryptor(), statements=statements)
+ENCRYPTED: Any = SimpleNamespace(seal=Encryptor(b"k" * 32), statements=statements)
+"""What tables need of a database."""
 SHOWN = {"id", "name", "slug", "workspace_id", "run_id", "task_id", "step_id", "step_name", "interrupt_id", "thread_id"}
 SHOWN |= {"graph", "definition_id", "version", "kind", "type", "event", "event_type", "signal_type", "model", "value"}
 SHOWN |= {"idempotency_key", "concurrency_key", "key", "queue", "on_busy", "source", "parent_id", "current_step"}
@@ -147,7 +149,7 @@ def test_a_table_is_prepared_when_it_is_met() -> None:
 
 @given(JSON)
 def test_json_comes_back_as_it_was(value: Any) -> None:
-    again = opened_json(PLAIN, closed_json(PLAIN, value))
+    again = opened_json(PLAIN.seal, closed_json(PLAIN.seal, value))
     assert again == value
     assert repr(again) == repr(value)
 

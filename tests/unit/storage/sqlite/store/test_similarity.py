@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from statewright.storage.sqlite.store import similarity as nearness
-from statewright.storage.sqlite.store.similarity import packed, scored
+from statewright.store import vectors as nearness
+from statewright.store.vectors import packed, scored
 
 
 def _ways() -> list[Any]:

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from statewright.errors import InvalidConfig, InvalidUpdateError, SerdeError, StorageError, StorageUnavailable
+from statewright.storage.sqlite import SqliteStore
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.store.items import item_key_of, path_of
-from statewright.storage.sqlite.store.store import SqliteStore
+from statewright.storage.store.items import item_key_of, path_of
 from statewright.store import (
     GetOp,
     Index,
@@ -483,7 +483,7 @@ def test_a_store_closes_the_database_that_it_opened_and_no_other(tmp_path: Path)
 OTHER = """
 import sys
 from statewright.storage.sqlite.statements import statements
-from statewright.storage.sqlite.store.store import SqliteStore
+from statewright.storage.sqlite import SqliteStore
 with SqliteStore(sys.argv[1]) as store:
     for n in range(20):
         store.put(("other",), str(n), {"n": n})

@@ -1,0 +1,72 @@
+"""The cache for databases: results of nodes outlive the process, and several processes may share them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+from statewright.cache import CacheKey
+from statewright.checkpoint.forms import microseconds
+from statewright.clock import Clock, SystemClock
+from statewright.errors import SerdeError
+from statewright.futures import LightFuture
+from statewright.storage.damage import reading
+from statewright.storage.database import Connection, D, View
+
+_NEVER: Final = 2**62
+"""The smallest expiry, in microseconds, of results that do not expire. They are numbered, the oldest first."""
+
+
+class DatabaseCache(View[D]):
+    """Stores results in a database."""
+
+    def __init__(
+        self,
+        database: D | str | os.PathLike[str],
+        *,
+        max_size: int | None = None,
+        clock: Clock | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(database, **options)
+        self.database.create_tables("cache")
+        self._sql = self.database.statements("cache")
+        self._max_size = max_size
+        self._clock = clock or SystemClock()
+
+    def get(self, key: CacheKey) -> Any:
+        parameters = {"node": key.node, "input": key.input, "now": microseconds(self._clock.now())}
+        with self.database.read() as connection:
+            row = connection.execute(self._sql["get"], parameters).fetchone()
+        if row is None:
+            return None
+        try:
+            with reading("a cached result"):
+                return self.database.decode(row[0])
+        except SerdeError:  # the node is executed instead, and its result replaces this one
+            return None
+
+    def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> LightFuture[None]:
+        """Store a value, for `ttl` seconds if it is given. Raises SerdeError for one that cannot be stored."""
+        stored = self.database.encode(value, f"the result of {key.node}")
+        now = microseconds(self._clock.now())
+        until = None if ttl is None else min(now + round(min(ttl * 1_000_000, _NEVER)), _NEVER - 1)
+        row = {"node": key.node, "input": key.input, "value": stored, "until": until, "never": _NEVER}
+
+        def store(connection: Connection) -> None:
+            connection.execute(self._sql["forget_over"], (now,))
+            connection.execute(self._sql["put"], row)
+            if self._max_size is not None:
+                connection.execute(self._sql["surplus"], {"max_size": self._max_size})
+
+        return self.database.hand_over(store)
+
+    def clear(self, nodes: Sequence[str] | None = None) -> LightFuture[None]:
+        def delete(connection: Connection) -> None:
+            if nodes is None:
+                connection.execute(self._sql["forget_all"])
+            else:
+                connection.executemany(self._sql["forget_node"], [(node,) for node in nodes])
+
+        return self.database.hand_over(delete)

@@ -1,0 +1,294 @@
+"""Writing of commits and results, each as one job of a transaction.
+
+Everything is encoded (`checkpoint/encoding.py`) when the job is created, on the thread of the run and before the run
+continues, so that later changes of mutable values have no effect. The job checks first, and writes then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+from typing import Any
+
+from statewright.checkpoint import BranchKey, Commit, LeaseRequest, Pending
+from statewright.checkpoint.encoding import Encoder, Entries
+from statewright.checkpoint.forms import JOURNAL, journal_text, key_of, microseconds
+from statewright.checkpoint.lease import check_lease, has_moved
+from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict
+from statewright.events import Log
+from statewright.ids import CheckpointId
+from statewright.storage.checkpoints.head_cache import Head, Thread
+from statewright.storage.checkpoints.history import HistoryReader
+from statewright.storage.checkpoints.removal import drop_calls
+from statewright.storage.checkpoints.row_ids import bounds_of, line_of, row_id_of
+from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
+from statewright.storage.damage import reading, with_damage_report
+from statewright.storage.database import Connection, Database, Job
+
+
+class Writer:
+    """Writes to the threads of a workspace within transactions, and keeps the head cache up to date."""
+
+    def __init__(self, database: Database, workspace: str) -> None:
+        self._database = database
+        self._sql = database.statements("commits")
+        self._encoder = Encoder(database.serde, database.encode)
+        self._cache = database.head_cache
+        self._workspace = workspace
+
+    # -- commits
+
+    def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
+        """Return the job that saves a commit. It raises CheckpointConflict, ThreadBusy or LeaseLost before a write."""
+        encoder, checkpoint_id = self._encoder, commit.checkpoint.id
+        key = key_of(checkpoint_id)
+        expected = key_of(commit.expected) if commit.expected is not None else None
+        deltas = commit.deltas
+        control, changes = encoder.control(commit), encoder.changes(commit, deltas)
+        entries, log = encoder.entries(commit.pending), commit.log
+        # The log entries of the commit itself are stored in its record, those of another run or time in a row.
+        events = encoder.log_beside(log, commit) if log is not None else None
+        separate_log = encoder.log(log, commit.line.namespace) if log is not None and events is None else None
+        commit.size = len(control) + (len(changes) if changes is not None else 0)
+
+        def store(connection: Connection) -> tuple[Head | None, int]:
+            """Write the commit without the jobs in `also`; return the previous head and the row id of the commit."""
+            thread = self.thread(connection, commit.line.thread_id)
+            check_lease(thread, commit.line.thread_id, commit.hold)
+            head = self._head(connection, thread, commit.line)
+            if (head.key if head is not None else None) != expected or has_moved(thread, commit.hold):
+                raise self._conflict(connection, commit.line.thread_id, commit.expected, head)
+            parent = self._parent(connection, thread, commit, head)
+            stored = changes
+            if deltas is None and parent is not None:  # rare: runs supply their deltas
+                stored = encoder.all_values(commit, self._reader(connection).state_at(parent))
+            thread = self._claim(connection, thread, commit)
+            run, number = self._run(connection, thread, commit.run_id)
+            row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.line)
+            connection.execute(
+                self._sql["insert_record"], (row_id, key, run, number if events else None, control, stored, events)
+            )
+            if parent != (head.row_id if head is not None else None):
+                connection.execute(self._sql["insert_jump"], (row_id, parent))
+            may_have_entries = head is None or parent != head.row_id or head.has_entries
+            if parent is not None and commit.source != "fork" and may_have_entries:
+                is_done = commit.source == "loop"
+                connection.execute(self._sql["consume"], (parent, is_done, is_done, parent))
+            if entries:
+                self._store_entries(connection, row_id, entries)
+            if log is not None and events is not None:
+                self._cache.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
+            if log is not None and separate_log is not None:
+                self._store_log(connection, thread, log, separate_log)
+            if commit.drops:
+                drop_calls(connection, self._database, thread.id, commit.line.branch, commit.drops)
+                self._cache.forget_lines()
+            return head, row_id
+
+        reporting_store = with_damage_report(store, commit.line.thread_id)
+
+        def job(connection: Connection) -> CheckpointId:
+            head, row_id = reporting_store(connection)
+            for other_job in also:  # outside `reporting_store`: their errors do not concern this thread's data
+                other_job(connection)
+            self._note_head(connection, commit, head, row_id, key, bool(entries))
+            return CheckpointId(checkpoint_id)
+
+        return job
+
+    def _note_head(
+        self,
+        connection: Connection,
+        commit: Commit,
+        head: Head | None,
+        row_id: int,
+        key: bytes,
+        has_entries: bool,
+    ) -> None:
+        """Update the cached head, and compact old records if there are many of them, or large ones."""
+        if head is None:
+            head = self._cache.heads[line_of(row_id)] = Head(row_id, key, 0, 0)
+        head.row_id, head.key, head.has_entries = row_id, key, has_entries
+        head.count += 1
+        head.size += commit.size or 0
+        if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
+            with reading(f"thread {commit.line.thread_id!r}"):
+                SegmentWriter(connection, self._database).compact(line_of(row_id))
+                head.count, head.size = self._record_sizes(connection, line_of(row_id))
+
+    def results_job(
+        self,
+        line: BranchKey,
+        checkpoint_id: CheckpointId,
+        pending: Pending,
+        hold: LeaseRequest | None,
+        log: Log | None,
+        also: Iterable[Job[Any]] = (),
+    ) -> Job[Any]:
+        """Return the job that adds results to a frontier. It raises like a commit, and CheckpointNotFound."""
+        entries = self._encoder.entries(pending)
+        stored = self._encoder.log(log, line.namespace) if log is not None else None
+        key = key_of(checkpoint_id)
+
+        def store(connection: Connection) -> None:
+            thread = self.thread(connection, line.thread_id)
+            check_lease(thread, line.thread_id, hold)
+            head = self._head(connection, thread, line)
+            row_id = head.row_id if head is not None and head.key == key else None
+            if row_id is None and head is not None:
+                row_id = self._reader(connection).find_checkpoint(line_of(head.row_id), checkpoint_id)
+            if row_id is None or thread is None or head is None:
+                raise CheckpointNotFound(
+                    f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
+                )
+            if has_moved(thread, hold):
+                raise self._conflict(connection, line.thread_id, checkpoint_id, head)
+            self.take(connection, thread, line.thread_id, hold)
+            for journal_key in pending.journal:  # the first result of a step may have been seen
+                entry = (row_id, JOURNAL, journal_text(journal_key))
+                if connection.execute(self._sql["pending"], entry).fetchone() is not None:
+                    raise JournalConflict(*journal_key)
+            if entries:
+                self._store_entries(connection, row_id, entries)
+                head.has_entries = True
+            if log is not None and stored is not None:
+                self._store_log(connection, thread, log, stored)
+
+        reporting_store = with_damage_report(store, line.thread_id)
+
+        def job(connection: Connection) -> None:
+            reporting_store(connection)
+            for other_job in also:
+                other_job(connection)
+
+        return job
+
+    # -- leases
+
+    def thread(self, connection: Connection, thread_id: str) -> Thread | None:
+        """Return a thread of the workspace, if it exists, from the cache if it is there."""
+        key = (self._workspace, thread_id)
+        thread = self._cache.threads.get(key)
+        if thread is None:
+            thread = self.load_thread(connection, thread_id)
+            if thread is not None:
+                self._cache.threads[key] = thread
+        return thread
+
+    def load_thread(self, connection: Connection, thread_id: str) -> Thread | None:
+        """Return a thread of the workspace as it is stored, if it exists."""
+        row = connection.execute(self._sql["thread"], (self._workspace, thread_id)).fetchone()
+        return Thread(*row) if row is not None else None
+
+    def _claim(self, connection: Connection, thread: Thread | None, commit: Commit) -> Thread:
+        """Return the thread with the lease that the commit requests; create a new one."""
+        thread_id = commit.line.thread_id
+        if thread is None:
+            values = (self._workspace, thread_id, microseconds(commit.created_at))
+            number = self._database.insert(connection, self._sql["insert_thread"], values)
+            thread = self._cache.threads[self._workspace, thread_id] = Thread(number)
+        return self.take(connection, thread, thread_id, commit.hold)
+
+    def take(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
+        """Claim, keep or release a thread, and return it.
+
+        A lease that lasts for more than half of its duration is not written again, which saves a write in most commits.
+        """
+        if hold is None:  # a write that names no holder: runs that have loaded the thread must load it again
+            connection.execute(self._sql["raise_epoch"], (thread.id,))
+            thread.take(None)
+            return thread
+        if thread.owner == hold.owner and hold.until is not None and thread.until is not None:
+            half_time = hold.now + (hold.until - hold.now) / 2
+            if thread.until >= half_time:
+                return thread
+        return self.write_hold(connection, thread, thread_id, hold)
+
+    def write_hold(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
+        """Write the lease of a thread, and return the thread."""
+        taken = copy(thread)
+        taken.take(hold)
+        until = microseconds(taken.until) if taken.until is not None else None
+        values = (taken.epoch, taken.owner, until, taken.wanted, microseconds(hold.now), thread.id)
+        connection.execute(self._sql["hold"], values)
+        self._cache.threads[self._workspace, thread_id] = taken
+        return taken
+
+    # -- heads
+
+    def _head(self, connection: Connection, thread: Thread | None, line: BranchKey) -> Head | None:
+        if thread is None:
+            return None
+        cache = self._cache
+        key = (thread.id, line.namespace, line.branch)
+        number = cache.lines.get(key)
+        if number is None:
+            row = connection.execute(self._sql["line"], key).fetchone()
+            if row is None:
+                return None
+            number = cache.lines[key] = row[0]
+        head = cache.heads.get(number)
+        if head is None:
+            row = connection.execute(self._sql["head"], bounds_of(number)).fetchone()
+            if row is None:
+                return None
+            count, size = self._record_sizes(connection, number)
+            head = cache.heads[number] = Head(row[0], row[1], count, size)
+        return head
+
+    def _new_line(self, connection: Connection, thread: Thread, line: BranchKey) -> int:
+        """Create a line, and return the row id of its first checkpoint."""
+        key = (thread.id, line.namespace, line.branch)
+        number = self._cache.lines[key] = self._database.insert(connection, self._sql["insert_line"], key)
+        return row_id_of(number, 0)
+
+    def _conflict(
+        self, connection: Connection, thread_id: str, expected: str | None, head: Head | None
+    ) -> CheckpointConflict:
+        current = self._reader(connection).id_at(head.row_id) if head is not None else None
+        return CheckpointConflict(thread_id, expected, current)
+
+    def _parent(self, connection: Connection, thread: Thread | None, commit: Commit, head: Head | None) -> int | None:
+        """Return the row id of the parent. Raises CheckpointNotFound if it does not exist."""
+        if commit.parent_id is None:
+            return None
+        if head is not None and commit.parent_id == commit.expected:
+            return head.row_id
+        namespace = (thread.id if thread is not None else 0, commit.line.namespace)
+        for (line,) in connection.execute(self._sql["lines"], namespace).fetchall():
+            row_id = self._reader(connection).find_checkpoint(line, commit.parent_id)
+            if row_id is not None:
+                return row_id
+        raise CheckpointNotFound(f"Thread {commit.line.thread_id!r} has no checkpoint {commit.parent_id!r} to follow.")
+
+    # -- logs
+
+    def _run(self, connection: Connection, thread: Thread, run_id: str) -> tuple[int, int]:
+        """Return the number of a run, created if it is new, and of the next event in its log."""
+        entry = self._cache.runs.get((thread.id, run_id))
+        if entry is None:
+            row = connection.execute(self._sql["run"], (thread.id, run_id)).fetchone()
+            if row is None:
+                entry = (self._database.insert(connection, self._sql["insert_run"], (thread.id, run_id)), 1)
+            else:
+                entry = (row[0], self._reader(connection).next_number(thread.id, row[0]))
+            self._cache.runs[thread.id, run_id] = entry
+        return entry
+
+    def _store_log(self, connection: Connection, thread: Thread, log: Log, stored: bytes) -> None:
+        """Add to the log of a run, with consecutive numbers."""
+        run, number = self._run(connection, thread, log.run_id)
+        connection.execute(self._sql["insert_events"], (row_id_of(run, number), stored))
+        self._cache.runs[thread.id, log.run_id] = (run, number + len(log.entries))
+
+    # -- details
+
+    def _reader(self, connection: Connection) -> HistoryReader:
+        return HistoryReader(connection, self._database)
+
+    def _record_sizes(self, connection: Connection, line: int) -> tuple[int, int]:
+        """Return the number of records of a line, and their size in bytes."""
+        return connection.execute(self._sql["count"], bounds_of(line)).fetchone()
+
+    def _store_entries(self, connection: Connection, row_id: int, entries: Entries) -> None:
+        connection.executemany(self._sql["upsert"], [(row_id, *entry) for entry in entries])

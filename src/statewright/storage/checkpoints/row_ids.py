@@ -1,0 +1,120 @@
+"""Row ids of checkpoints, and the paths of ancestors.
+
+A row id (the column `place`) is the number of a line and the number of a checkpoint in it, as one integer. The parent
+of a checkpoint is its predecessor in the line, unless the table `jumps` has another one, for a fork. So the path to a
+checkpoint consists of a few intervals of lines, whatever its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from statewright.checkpoint import BranchKey
+from statewright.checkpoint.forms import key_of
+from statewright.storage.database import Connection, Database
+
+NUMBER_BITS: Final = 32
+LAST_NUMBER: Final = (1 << NUMBER_BITS) - 1
+
+
+def row_id_of(line: int, number: int) -> int:
+    """Return the row id of a checkpoint."""
+    return line << NUMBER_BITS | number
+
+
+def line_of(row_id: int) -> int:
+    """Return the number of the line of a checkpoint."""
+    return row_id >> NUMBER_BITS
+
+
+def number_of(row_id: int) -> int:
+    """Return the number of a checkpoint in its line."""
+    return row_id & LAST_NUMBER
+
+
+def bounds_of(line: int) -> tuple[int, int]:
+    """Return the first and the last possible row id of a line."""
+    return line << NUMBER_BITS, line << NUMBER_BITS | LAST_NUMBER
+
+
+class Interval(NamedTuple):
+    """Consecutive checkpoints of one line."""
+
+    line: int
+    first: int
+    last: int
+
+    @property
+    def row_ids(self) -> tuple[int, int]:
+        """The first and the last row id."""
+        return row_id_of(self.line, self.first), row_id_of(self.line, self.last)
+
+
+class LineReader:
+    """Finds lines and checkpoints over one connection, which sees a single state of the database."""
+
+    def __init__(self, connection: Connection, database: Database) -> None:
+        self._connection = connection
+        self._sql = database.statements("history")
+
+    def path_to(self, row_id: int) -> Iterator[Interval]:
+        """Yield the intervals that lead to a checkpoint, the newest first. Raises ValueError if they form a cycle."""
+        current: int | None = row_id
+        visited = set[int]()
+        while current is not None:
+            line = line_of(current)
+            jump = self._connection.execute(self._sql["last_jump"], (row_id_of(line, 0), current)).fetchone()
+            if jump:
+                if jump[0] in visited:
+                    raise ValueError(f"the path to place {row_id} contains a cycle")
+                visited.add(jump[0])
+            yield Interval(line, number_of(jump[0]) if jump else 0, number_of(current))
+            current = jump[1] if jump else None
+
+    def parent_of(self, row_id: int) -> int | None:
+        """Return the row id of the parent, if there is one."""
+        jump = self._connection.execute(self._sql["jump"], (row_id,)).fetchone()
+        if jump is not None:
+            return jump[0]
+        return row_id - 1 if number_of(row_id) else None
+
+    def find_line(self, workspace: str, line: BranchKey) -> int | None:
+        """Return the number of a line, if it exists."""
+        row = self._connection.execute(self._sql["line"], (workspace, *line)).fetchone()
+        return row[0] if row else None
+
+    def lines_of(self, workspace: str, thread_id: str, namespace: str) -> list[tuple[int, str]]:
+        """Return the lines of a namespace of a thread with their branches, in order of creation."""
+        return self._connection.execute(self._sql["lines"], (workspace, thread_id, namespace)).fetchall()
+
+    def head_of(self, line: int) -> int | None:
+        """Return the row id of the newest checkpoint of a line."""
+        row = self._connection.execute(self._sql["head"], bounds_of(line)).fetchone()
+        return row[0] if row else None
+
+    def find_head(self, workspace: str, line: BranchKey) -> int | None:
+        """Return the row id of the head of a branch, if there is one."""
+        number = self.find_line(workspace, line)
+        return self.head_of(number) if number is not None else None
+
+    def find_checkpoint(self, line: int, checkpoint_id: str) -> int | None:
+        """Return the row id of a checkpoint of a line by its id."""
+        key = key_of(checkpoint_id)
+        parameters = (*bounds_of(line), key)
+        row = self._connection.execute(self._sql["record_by_id"], parameters).fetchone()
+        if row:
+            return row[0]
+        for row_id, first, ids in self._connection.execute(self._sql["segment_by_id"], parameters):
+            index = _index_of(ids, key)
+            if index is not None:
+                return row_id_of(line_of(row_id), first + index)
+        return None
+
+
+def _index_of(ids: bytes, key: bytes) -> int | None:
+    """Return the index of a key in concatenated keys of 16 bytes; a match may also straddle two of them."""
+    offset = ids.find(key)
+    while offset >= 0 and offset % 16:
+        offset = ids.find(key, offset + 1)
+    return None if offset < 0 else offset // 16

@@ -1,0 +1,347 @@
+"""The checkpointer for databases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any, Final, Self, TypeVar
+
+from statewright.checkpoint import (
+    DEFAULT_WORKSPACE,
+    BranchKey,
+    Commit,
+    Lease,
+    LeaseRequest,
+    Pending,
+    Pruned,
+    PrunePolicy,
+    SavedCheckpoint,
+    ThreadEntry,
+    check_workspace,
+    checked_lease,
+)
+from statewright.checkpoint.forms import instant_of, restore_log
+from statewright.checkpoint.lease import check_lease, has_moved
+from statewright.clock import Duration
+from statewright.errors import CheckpointConflict, CheckpointNotFound
+from statewright.events import Event, Log
+from statewright.futures import MaybeFuture
+from statewright.ids import CheckpointId
+from statewright.page import cut_page
+from statewright.runtime.concurrency.worker_threads import submit_to_thread
+from statewright.serde.serde import Serde
+from statewright.storage.checkpoints.commits import Writer
+from statewright.storage.checkpoints.history import HistoryReader
+from statewright.storage.checkpoints.listing import HistoryLister
+from statewright.storage.checkpoints.removal import Pruner, delete_thread
+from statewright.storage.checkpoints.row_ids import bounds_of, line_of, number_of, row_id_of
+from statewright.storage.damage import with_damage_report
+from statewright.storage.database import UNLIMITED, Connection, D, Job, View, on_event_loop
+
+_MOST_AHEAD: Final = 1000
+"""Threads with unawaited commits above which completed ones are removed."""
+
+T = TypeVar("T")
+
+
+class DatabaseSaver(View[D]):
+    """Saves the checkpoints of the threads of one workspace; `for_workspace` returns a saver for another one."""
+
+    def __init__(
+        self,
+        database: D | str | os.PathLike[str],
+        *,
+        workspace: str = DEFAULT_WORKSPACE,
+        lease: Duration | None = None,
+        **options: Any,
+    ) -> None:
+        self.lease_duration = checked_lease(lease)
+        check_workspace(workspace)
+        super().__init__(database, **options)
+        self._bind(workspace)
+
+    def _bind(self, workspace: str) -> None:
+        self.workspace = check_workspace(workspace)
+        self._sql = self.database.statements("saver")
+        self._writer = Writer(self.database, workspace)
+        self._lister = HistoryLister(workspace)
+
+    @property
+    def scope(self) -> Hashable:
+        """Equal for savers of the same data and workspace."""
+        return self.database.scope, self.workspace
+
+    def for_workspace(self, workspace: str) -> Self:
+        """Return a saver of the same database that sees the threads of another workspace; it needs no closing."""
+        view = copy(self)
+        view._owns = False
+        view._bind(workspace)
+        return view
+
+    def check_value(self, value: Any) -> None:
+        """Raise SerdeError for a value that cannot be stored."""
+        self.database.serde.encode(value)
+
+    def workspaces(self) -> MaybeFuture[Sequence[str]]:
+        """List the workspaces that have threads, sorted."""
+        return self._read(lambda connection: [name for (name,) in connection.execute(self._sql["workspaces"])])
+
+    @property
+    def serde(self) -> Serde:
+        """The serde for values, with which types can be registered."""
+        return self.database.serde
+
+    def allow(self, types: Iterable[type]) -> None:
+        """Permit values of these types to be stored."""
+        self.database.serde.allow(types)
+
+    # -- writing
+
+    def commit(self, commit: Commit, *, also: Sequence[Job[Any]] = ()) -> MaybeFuture[CheckpointId]:
+        beside = [self._writer.commit_job(sibling, ()) for sibling in commit.beside]
+        job = self._writer.commit_job(commit, [*beside, *also])
+        if not commit.overlaps:
+            return self._write(job)
+        ahead = self.database.ahead
+        write = ahead[self.workspace, commit.line.thread_id] = self.database.hand_over(job)
+        if len(ahead) > _MOST_AHEAD:
+            for key in [key for key, earlier in tuple(ahead.items()) if earlier.done()]:
+                ahead.pop(key, None)
+        return write
+
+    def save_results(
+        self,
+        line: BranchKey,
+        checkpoint_id: CheckpointId,
+        pending: Pending,
+        *,
+        hold: LeaseRequest | None = None,
+        log: Log | None = None,
+        also: Sequence[Job[Any]] = (),
+    ) -> MaybeFuture[None]:
+        return self._write(self._writer.results_job(line, checkpoint_id, pending, hold, log, also))
+
+    def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
+        def job(connection: Connection) -> Lease | None:
+            thread = self._writer.thread(connection, thread_id)
+            check_lease(thread, thread_id, hold)
+            if has_moved(thread, hold):
+                raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
+            return None if thread is None else self._writer.write_hold(connection, thread, thread_id, hold).lease
+
+        return self._write(with_damage_report(job, thread_id))
+
+    def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
+        def job(connection: Connection) -> Lease | None:
+            connection.execute(self._sql["want"], (what, self.workspace, thread_id))
+            self.database.head_cache.threads.pop((self.workspace, thread_id), None)
+            thread = self._writer.thread(connection, thread_id)
+            return thread.lease if thread is not None else None
+
+        return self._write(with_damage_report(job, thread_id))
+
+    def delete_thread(self, thread_id: str, *, also: Sequence[Job[Any]] = ()) -> MaybeFuture[None]:
+        def delete(connection: Connection) -> None:
+            thread = self._writer.thread(connection, thread_id)
+            if thread is not None:
+                delete_thread(connection, thread.id)
+                self.database.head_cache.forget()
+
+        delete_reported = with_damage_report(delete, thread_id)
+
+        def job(connection: Connection) -> None:
+            for other_job in also:  # first: a job that fails before it has written does not cost a rollback
+                other_job(connection)
+            delete_reported(connection)
+
+        return self._write(job)
+
+    def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> MaybeFuture[Pruned]:
+        if on_event_loop():
+            return submit_to_thread(lambda: self._prune(policy, thread_id, dry_run))
+        return self._prune(policy, thread_id, dry_run)
+
+    def _prune(self, policy: PrunePolicy, thread_id: str | None, dry_run: bool) -> Pruned:
+        """Prune each thread in a transaction of its own, so that other writes come in between."""
+        with self.database.read() as connection:
+            threads = self._numbers(connection, thread_id)
+        counts = [self._prune_thread(number, name, policy, dry_run) for number, name in threads]
+        return Pruned(sum(1 for count in counts if count), sum(counts))
+
+    def _prune_thread(self, number: int, thread_id: str, policy: PrunePolicy, dry_run: bool) -> int:
+        def prune(connection: Connection, *, dry_run: bool = False) -> int:
+            return Pruner(connection, self.database).prune(number, policy, dry_run=dry_run)
+
+        def job(connection: Connection) -> int:
+            count = prune(connection)
+            self.database.head_cache.forget()
+            return count
+
+        # Counted first on a reading connection, because most threads have nothing to prune and need no write lock.
+        with self.database.read() as connection:
+            count = with_damage_report(partial(prune, dry_run=True), thread_id)(connection)
+        return self.database.write(with_damage_report(job, thread_id)) if count and not dry_run else count
+
+    def _numbers(self, connection: Connection, thread_id: str | None) -> list[tuple[int, str]]:
+        """Return the number and the id of one thread, or of all."""
+        if thread_id is None:
+            return connection.execute(self._sql["thread_numbers"], (self.workspace,)).fetchall()
+        thread = self._writer.load_thread(connection, thread_id)
+        return [(thread.id, thread_id)] if thread is not None else []
+
+    def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
+        def job(connection: Connection) -> None:
+            source, target = self._writer.thread(connection, thread_id), self._writer.thread(connection, to)
+            if source is None:
+                raise CheckpointNotFound(f"Thread {thread_id!r} does not exist.")
+            if target is not None:
+                raise CheckpointConflict(to, None, self._head_id(connection, to))
+            self._copy(connection, source.id, to)
+
+        return self._write(with_damage_report(job, thread_id))
+
+    def _copy(self, connection: Connection, source: int, to: str) -> None:
+        """Copy all rows of a thread under new numbers; `to` is the id of the new thread."""
+        sql, commits, insert = self._sql, self.database.statements("commits"), self.database.insert
+        target = insert(connection, sql["copy_thread"], (to, source))
+        for run, name in connection.execute(sql["named_runs"], (source,)).fetchall():
+            copied = insert(connection, commits["insert_run"], (target, name))
+            connection.execute(sql["copy_events"], (row_id_of(copied, 0) - row_id_of(run, 0), *bounds_of(run)))
+        copies: dict[int, int] = {}
+        for line, namespace, branch in connection.execute(sql["copied_lines"], (source,)).fetchall():
+            copies[line] = insert(connection, commits["insert_line"], (target, namespace, branch))
+        for line, copied in copies.items():
+            shift, bounds = row_id_of(copied, 0) - row_id_of(line, 0), bounds_of(line)
+            connection.execute(sql["copy_records"], (shift, target, *bounds))
+            connection.execute(sql["copy_segments"], (shift, *bounds))
+            connection.execute(sql["copy_pending"], (shift, *bounds))
+            connection.execute(sql["copy_grown"], (copied, line))
+            for row_id, parent in connection.execute(sql["jumps"], bounds).fetchall():
+                moved = row_id_of(copies[line_of(parent)], number_of(parent)) if parent is not None else None
+                connection.execute(commits["insert_jump"], (row_id + shift, moved))
+
+    def _head_id(self, connection: Connection, thread_id: str) -> CheckpointId | None:
+        reader = self._reader(connection)
+        head = reader.find_head(self.workspace, BranchKey(thread_id))
+        return reader.id_at(head) if head is not None else None
+
+    # -- reading
+
+    def load(
+        self,
+        thread_id: str,
+        *,
+        namespace: str = "",
+        branch: str = "main",
+        checkpoint_id: CheckpointId | None = None,
+    ) -> MaybeFuture[SavedCheckpoint | None]:
+        line = BranchKey(thread_id, namespace, branch)
+        return self._read(lambda connection: self._load(connection, line, checkpoint_id), thread_id)
+
+    def _load(
+        self, connection: Connection, line: BranchKey, checkpoint_id: CheckpointId | None
+    ) -> SavedCheckpoint | None:
+        reader = self._reader(connection)
+        row_id: int | None = None
+        if checkpoint_id is None:
+            row_id = reader.find_head(self.workspace, line)
+        else:
+            for number, branch in reader.lines_of(self.workspace, line.thread_id, line.namespace):
+                row_id = reader.find_checkpoint(number, checkpoint_id)
+                if row_id is not None:
+                    line = line._replace(branch=branch)
+                    break
+        if row_id is None:
+            return None
+        saved = reader.checkpoint_at(row_id, line)
+        thread = self._writer.load_thread(connection, line.thread_id)
+        return replace(saved, epoch=thread.epoch, lease=thread.lease) if thread is not None else saved
+
+    def history(
+        self,
+        thread_id: str,
+        *,
+        namespace: str = "",
+        branch: str | None = None,
+        before: CheckpointId | None = None,
+        limit: int | None = None,
+    ) -> MaybeFuture[Sequence[SavedCheckpoint]]:
+        def read(connection: Connection) -> Sequence[SavedCheckpoint]:
+            return self._lister.load_page(self._reader(connection), thread_id, namespace, branch, before, limit)
+
+        return self._read(read, thread_id)
+
+    def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
+        bounds = (self.workspace, prefix, prefix, UNLIMITED if limit is None else cut_page(limit).stop)
+        return self._read(
+            lambda connection: [
+                ThreadEntry(name, instant_of(changed), owner)
+                for name, changed, owner in connection.execute(self._sql["threads"], bounds)
+            ]
+        )
+
+    def branches(self, thread_id: str, *, namespace: str = "") -> MaybeFuture[Sequence[str]]:
+        return self._read(
+            lambda connection: sorted(_names(self._reader(connection).lines_of(self.workspace, thread_id, namespace))),
+            thread_id,
+        )
+
+    def namespaces(self, thread_id: str) -> MaybeFuture[Sequence[str]]:
+        return self._read(
+            lambda connection: _names(connection.execute(self._sql["namespaces"], (self.workspace, thread_id))),
+            thread_id,
+        )
+
+    def lease(self, thread_id: str) -> MaybeFuture[Lease | None]:
+        def read(connection: Connection) -> Lease | None:
+            thread = self._writer.load_thread(connection, thread_id)
+            return thread.lease if thread is not None else None
+
+        return self._read(read, thread_id)
+
+    def events(
+        self, thread_id: str, *, run_id: str | None = None, after: int = 0, limit: int | None = None
+    ) -> MaybeFuture[Sequence[Event]]:
+        def read(connection: Connection) -> Sequence[Event]:
+            reader = self._reader(connection)
+            first = after if run_id is not None else 0
+            runs = connection.execute(self._sql["runs"], (self.workspace, thread_id)).fetchall()
+            events = (
+                event
+                for thread, run, name in runs
+                if run_id is None or run_id == name
+                for number, plain in reader.log(thread, run, first)
+                for event in _events(plain, thread_id, name, number)
+                if (event.seq or 0) > first
+            )
+            return list(islice(events, cut_page(limit).stop))
+
+        return self._read(read, thread_id)
+
+    def _read(self, read: Job[T], thread_id: str | None = None) -> MaybeFuture[T]:
+        """Call a function with a reading connection.
+
+        Commits of this process to the thread are waited for, since a run may have ended without waiting for its last.
+        """
+        ahead = self.database.unsaved_of((self.workspace, thread_id)) if thread_id is not None else None
+        return self._query(with_damage_report(read, thread_id), after=ahead)
+
+    def _reader(self, connection: Connection) -> HistoryReader:
+        return HistoryReader(connection, self.database)
+
+
+def _names(rows: Iterable[tuple[Any, ...]]) -> list[str]:
+    """Return the last column of rows. Raises TypeError if a value is not a string, before a run fails because of it."""
+    names = [row[-1] for row in rows]
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("a name is not a string")
+    return names
+
+
+def _events(plain: Sequence[Any], thread_id: str, run_id: str, number: int) -> list[Event]:
+    namespace, log = restore_log(plain, run_id)
+    return log.events(thread_id, namespace, number)

@@ -1,0 +1,196 @@
+"""The port of databases: what the savers, stores, caches and ledgers of this package need of one.
+
+The modules beside this one lay out checkpoints, items, cached results and records of runs in tables, and know no
+particular database. An adapter such as `sqlite/` has the connections and transactions, the definitions of the tables,
+and the text of every statement, because the dialects of SQL differ. Statements have `?` or `:name` as placeholders.
+
+Within a process, the jobs of a database are done one after another. If other processes can write at the same time, the
+statement with which a job reads a thread (`thread` of the group `commits`) has to lock its row.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, cast
+
+from statewright.errors import InvalidConfig
+from statewright.futures import LightFuture, MaybeFuture
+from statewright.serde.serde import Serde
+from statewright.storage.checkpoints.head_cache import HeadCache
+from statewright.storage.encryption import Encryptor
+
+T = TypeVar("T")
+UNLIMITED: Final = 2**62
+"""A LIMIT that permits every row."""
+
+
+class Cursor(Protocol):
+    """The rows that a statement returns, each a tuple."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of rows that the statement has changed."""
+        ...
+
+    def fetchone(self) -> Any: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A connection within a transaction."""
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor: ...
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Any: ...
+
+
+Job = Callable[[Connection], T]
+"""Work in a transaction. It checks before it writes, and may be called again after a rollback."""
+
+
+class Closeable:
+    """Closed at the end of a `with` block."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+
+class Database(Closeable, ABC):
+    """A database that savers, stores, caches and ledgers share, so that one transaction can write for several."""
+
+    INTEGRITY_ERROR: ClassVar[type[Exception]]
+    """Raised by a connection for a violated constraint."""
+    AFTER_ALL_TEXT: ClassVar[Any]
+    """The end of an open range of texts: a value that sorts after all of them."""
+
+    serde: Serde
+    seal: Encryptor
+    head_cache: HeadCache
+    """Recently written heads; used by one job at a time."""
+    ahead: dict[tuple[str, str], LightFuture[Any]]
+    """The last commit by workspace and thread, if its run has not waited for it; readers of the thread wait."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """The path or address, without a password."""
+
+    @property
+    @abstractmethod
+    def scope(self) -> Hashable:
+        """Equal for databases of this process with the same data."""
+
+    # -- stored values
+
+    def encode(self, value: Any, where: str = "value") -> bytes:
+        """Return a value in stored form. Raises SerdeError with the path, from `where`, to a part that has none."""
+        return self.seal.encrypt(self.serde.encode(value, where))
+
+    def decode(self, stored: bytes) -> Any:
+        """Reverse `encode`."""
+        return self.serde.decode(self.seal.decrypt(stored))
+
+    # -- transactions
+
+    @abstractmethod
+    def read(self) -> AbstractContextManager[Connection]:
+        """Provide a connection that sees a single state of the database during the block."""
+
+    @abstractmethod
+    def read_beside(self, read: Job[T], *, after: LightFuture[Any] | None = None) -> LightFuture[T]:
+        """Call a function on another thread, with a connection, after a write has completed."""
+
+    @abstractmethod
+    def write(self, job: Job[T]) -> T:
+        """Do a job in a transaction, and return its result."""
+
+    @abstractmethod
+    def hand_over(self, job: Job[T]) -> LightFuture[T]:
+        """Queue a job for a transaction on another thread; jobs keep their order."""
+
+    @abstractmethod
+    def unsaved_of(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
+        """Return the last commit to a thread (workspace and id), if it has not been written yet."""
+
+    # -- statements
+
+    @abstractmethod
+    def create_tables(self, name: str) -> None:
+        """Create a group of tables, unless they exist."""
+
+    @abstractmethod
+    def statements(self, name: str) -> Mapping[str, str]:
+        """Return a group of statements by name."""
+
+    @abstractmethod
+    def insert(self, connection: Connection, sql: str, parameters: Any) -> int:
+        """Insert a row, and return its number."""
+
+    @abstractmethod
+    def violated_columns(self, error: Exception) -> tuple[bool, Sequence[str]]:
+        """Return whether a constraint that was violated is one of uniqueness, and its columns."""
+
+
+D = TypeVar("D", bound=Database)
+
+
+class View(Closeable, Generic[D]):
+    """A view of a database: a saver, a store, a cache or a ledger.
+
+    It opens the database with `options` if it is given a path, and closes it then, but not one that it was given.
+    """
+
+    database_type: ClassVar[type[Any]]
+
+    def __init__(self, database: D | str | os.PathLike[str], **options: Any) -> None:
+        self._owns = not isinstance(database, Database)
+        if options and not self._owns:
+            name = self.database_type.__name__
+            raise InvalidConfig(f"{', '.join(options)}: these options open a file. Pass them to {name}(...).")
+        self.database = cast("D", self.database_type(database, **options) if self._owns else database)
+
+    def _write(self, job: Job[T]) -> MaybeFuture[T]:
+        """Do a job in a transaction; return its result, or a future of it on the thread of an event loop."""
+        return self.database.hand_over(job) if on_event_loop() else self.database.write(job)
+
+    def _query(self, read: Job[T], *, after: LightFuture[Any] | None = None) -> MaybeFuture[T]:
+        """Call a function with a reading connection, after a write; on another thread if an event loop runs here."""
+        if on_event_loop():
+            return self.database.read_beside(read, after=after)
+        if after is not None:
+            after.wait()
+        with self.database.read() as connection:
+            return read(connection)
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
+        """Return a view of the database at a path or URL, such as `sqlite:///runs.db`."""
+        return cls(conn_string, **options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.database.location!r})"
+
+    def close(self) -> None:
+        """Close the database, if this view has opened it."""
+        if self._owns:
+            self.database.close()
+
+
+def on_event_loop() -> bool:
+    """Return whether an event loop runs on this thread, which must not be blocked then."""
+    asyncio = sys.modules.get("asyncio.events")
+    return asyncio is not None and asyncio._get_running_loop() is not None

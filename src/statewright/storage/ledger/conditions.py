@@ -1,0 +1,88 @@
+"""Conditions on records as SQL: text with placeholders, and their values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from statewright.errors import InvalidConfig, SerdeError, suggestion
+from statewright.runs import Among, Condition, Order, Record, Where
+from statewright.storage.ledger.tables import Table, Tables
+
+Sql = tuple[str, list[Any]]
+"""A part of a statement, and the values for its placeholders."""
+_OPERATORS: Final = ("=", "!=", "<", "<=", ">", ">=")
+_MAX_PLACEHOLDERS: Final = 1024
+"""Values of `in` with a placeholder each. More are passed together, as a JSON list."""
+
+
+def conditions(tables: Tables, kind: type[Record], where: Where) -> Sql:
+    """Return conditions in SQL, joined by AND."""
+    if not where:
+        return "TRUE", []
+    table = tables[kind]
+    texts: list[str] = []
+    values: list[Any] = []
+    for condition in where:
+        text, parameters = _condition(tables, table, condition)
+        texts.append(text)
+        values += parameters
+    return " AND ".join(texts), values
+
+
+def _condition(tables: Tables, table: Table[Any], condition: Condition) -> Sql:
+    name, operator, value = condition
+    table.check_column(name, searched=True)
+    if operator == "in":
+        if isinstance(value, Among):
+            return _among(tables, table, name, value)
+        return _in(tables, table, name, value)
+    if operator not in _OPERATORS:
+        raise InvalidConfig(
+            f"Unknown operator {operator!r} on {table.name}.{name}. "
+            + suggestion(operator, [*_OPERATORS, "in"], noun="Operators")
+        )
+    if value is None:
+        return {"=": f'"{name}" IS NULL', "!=": f'"{name}" IS NOT NULL'}.get(operator, "FALSE"), []
+    text = f'("{name}" <> ? OR "{name}" IS NULL)' if operator == "!=" else f'"{name}" {operator} ?'
+    return text, [table.encoded(name, value)]
+
+
+def _in(tables: Tables, table: Table[Any], name: str, candidates: Sequence[Any]) -> Sql:
+    values = [table.encoded(name, value) for value in candidates if value is not None]
+    text, parameters = ("FALSE", values) if not values else _in_list(tables, table, name, values)
+    if any(value is None for value in candidates):
+        text = f'({text} OR "{name}" IS NULL)'
+    return text, parameters
+
+
+def _in_list(tables: Tables, table: Table[Any], name: str, values: list[Any]) -> Sql:
+    """Return the condition with a list padded to a power of two, so that few statements need to be prepared."""
+    if len(values) <= _MAX_PLACEHOLDERS:
+        length = 1 << (len(values) - 1).bit_length()
+        values = values + values[-1:] * (length - len(values))
+        return f'"{name}" IN ({", ".join("?" * length)})', values
+    if any(isinstance(value, str) and "\0" in value for value in values):  # databases would cut it there
+        raise SerdeError(f"{table.name}.{name}", f"a list of more than {_MAX_PLACEHOLDERS} values has a null character")
+    return f'"{name}" IN ({tables.sql["values_of_list"]})', [json.dumps(values)]
+
+
+def _among(tables: Tables, table: Table[Any], name: str, among: Among) -> Sql:
+    source = tables[among.record]
+    source.check_column(among.column, searched=True)
+    condition, values = conditions(tables, among.record, among.where)
+    text = f'"{name}" IN (SELECT "{among.column}" FROM "{source.name}" WHERE {condition})'
+    if not (table.columns[name].optional and source.columns[among.column].optional):
+        return text, values
+    # SQL does not find NULL by IN.
+    has_null = f'EXISTS (SELECT 1 FROM "{source.name}" WHERE {condition} AND "{among.column}" IS NULL)'
+    return f'({text} OR ("{name}" IS NULL AND {has_null}))', values + values
+
+
+def order_by(table: Table[Any], order: Order | None) -> str:
+    """Return the columns of an ORDER BY clause, with the id as the last one."""
+    if order is None:
+        return '"id"'
+    table.check_column(order.column, searched=True)
+    return f'"{order.column}"{" DESC" if order.descending else ""}, "id"'

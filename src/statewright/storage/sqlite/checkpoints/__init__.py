@@ -1,1 +1,0 @@
-"""Threads in a SQLite file: commits, history, segments of old checkpoints, and pruning."""

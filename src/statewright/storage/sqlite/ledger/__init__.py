@@ -1,1 +1,0 @@
-"""The records of runs in a SQLite file."""

@@ -1,1 +1,0 @@
-"""A store in a SQLite file, with search by meaning."""

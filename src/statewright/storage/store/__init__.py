@@ -1,0 +1,1 @@
+"""A store in a database, with search by meaning."""

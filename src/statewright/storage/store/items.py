@@ -1,0 +1,185 @@
+"""The items of a store as rows, within one transaction at one time.
+
+A namespace is stored with a dot after each label. Labels have no dots, so the namespaces under a prefix are a range of
+texts, and `users.4.` is not a prefix of `users.42.`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from statewright.checkpoint.forms import instant_of
+from statewright.errors import InvalidConfig
+from statewright.ids import is_unicode
+from statewright.page import cut_page
+from statewright.storage.damage import reading
+from statewright.storage.database import Connection, Database
+from statewright.store import Item, Namespace, SearchItem
+from statewright.store.filters import matches
+from statewright.store.vectors import Vector, packed, scored
+
+ItemKey = dict[str, str]
+"""The stored namespace and the key of an item, as parameters of statements."""
+_ANY_LABEL = r"[^.]+\."
+
+
+class Items:
+    """The items of a database, as a connection sees them at an instant."""
+
+    def __init__(self, database: Database, connection: Connection, now: int) -> None:
+        self._database = database
+        self._connection = connection
+        self._sql = database.statements("items")
+        self._now = now
+        self.read: list[tuple[int, int]] = []
+        """The time and the numbers of items that were read and whose time to live restarts: see `restart_ttl`."""
+
+    def get(self, namespace: Namespace, key: str, *, refresh: bool) -> Item | None:
+        item_key = item_key_of(namespace, key)
+        if item_key is None:
+            return None
+        row = self._connection.execute(self._sql["item"], {**item_key, "now": self._now}).fetchone()
+        return self._item(Item, row, refresh) if row is not None else None
+
+    def put(self, item_key: ItemKey, value: bytes, *, vectors: Sequence[Vector], ttl: int | None) -> None:
+        """Store an encrypted value, for `ttl` microseconds if it is given."""
+        number, created_at, until = self._connection.execute(self._sql["id"], item_key).fetchone() or (None, None, None)
+        self._connection.execute(self._sql["delete_vectors"], (number,))
+        is_update = until is None or until > self._now
+        row = {
+            **item_key,
+            "created_at": created_at if is_update else None,
+            "now": self._now,
+            "ttl": ttl,
+            "value": value,
+        }
+        number = self._database.insert(self._connection, self._sql["put"], row)
+        if vectors:
+            parts = self._database.encode(packed(vectors))
+            self._connection.execute(self._sql["put_vectors"], (number, len(vectors[0]), parts))
+
+    def delete(self, namespace: Namespace, key: str) -> None:
+        item_key = item_key_of(namespace, key)
+        for number, *_ in (
+            self._connection.execute(self._sql["id"], item_key).fetchall() if item_key is not None else ()
+        ):
+            self._connection.execute(self._sql["delete_vectors"], (number,))
+            self._connection.execute(self._sql["delete"], (number,))
+
+    def search(
+        self,
+        prefix: Namespace,
+        *,
+        query: Vector | None,
+        conditions: Mapping[str, Any],
+        limit: int,
+        offset: int,
+        refresh: bool,
+    ) -> list[SearchItem]:
+        """Return the items under a prefix that meet the conditions, with a query vector the most similar first."""
+        if path_of(prefix) is None:
+            return []
+        candidates = self._by_update(prefix) if query is None else self._by_similarity(prefix, query)
+        rows = ((self._row(number), score) for number, score in candidates)
+        matching = ((row, score) for row, score in rows if not conditions or matches(self._value(row), conditions))
+        bounds = cut_page(limit, offset)
+        page = list(itertools.islice(matching, bounds.start, bounds.stop))
+        return [self._item(SearchItem, row, refresh, score=score) for row, score in page]
+
+    def namespaces(self, prefix: Namespace, suffix: Namespace, max_depth: int | None) -> list[Namespace]:
+        """Return the sorted namespaces in use with a prefix and a suffix, cut to a number of labels."""
+        if path_of(prefix) is None or path_of(suffix) is None:
+            return []
+        starts, ends = _pattern(prefix), re.compile(r"(?:\A|(?<=\.))" + _pattern(suffix).pattern + r"\Z")
+        rows = self._connection.execute(self._sql["namespaces"], self._range(prefix))
+        paths = [path for (path,) in rows if starts.match(path) and ends.search(path)]
+        return sorted({_namespace_of(path)[:max_depth] for path in paths})
+
+    def sweep(self) -> int:
+        """Remove the expired items, and return their number."""
+        now = {"now": self._now}
+        self._connection.execute(self._sql["vectors_over"], now)
+        return self._connection.execute(self._sql["delete_over"], now).rowcount
+
+    def _row(self, number: int) -> Any:
+        return self._connection.execute(self._sql["found"], {"id": number}).fetchone()
+
+    def _by_update(self, prefix: Namespace) -> Iterator[tuple[int, None]]:
+        """Yield the numbers of items, the last updated first."""
+        pattern, statement = _pattern(prefix), "under" if prefix else "all"
+        for number, path in self._connection.execute(self._sql[statement], self._range(prefix)):
+            if pattern.match(path):
+                yield number, None
+
+    def _by_similarity(self, prefix: Namespace, query: Vector) -> list[tuple[int, float]]:
+        """Return the numbers and similarities of items; equally similar ones by their last update, newest first."""
+        # Each update gives an item a new number, larger than all before.
+        return sorted(scored(query, self._vectors(prefix, len(query))), key=lambda item: (-item[1], -item[0]))
+
+    def _vectors(self, prefix: Namespace, dims: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the numbers and packed vectors of items. Raises InvalidConfig for vectors of another length."""
+        pattern = _pattern(prefix)
+        for number, path, stored_dims, vectors in self._connection.execute(self._sql["vectors"], self._range(prefix)):
+            if not pattern.match(path):
+                continue
+            if stored_dims != dims:
+                raise InvalidConfig(
+                    f"The store's index has vectors of {dims} numbers, but items in {_namespace_of(path)!r} were put "
+                    f"with vectors of {stored_dims}. Put them again, or give the index with which they were put."
+                )
+            yield number, self._decoded(vectors)
+
+    def _range(self, prefix: Namespace) -> dict[str, Any]:
+        """Return the bounds of the stored namespaces under a prefix, up to its first `"*"`."""
+        path = "".join(f"{label}." for label in itertools.takewhile(lambda label: label != "*", prefix))
+        # "/" is the character after ".".
+        beyond = path.removesuffix(".") + "/" if path else self._database.AFTER_ALL_TEXT
+        return {"first": path, "beyond": beyond, "now": self._now}
+
+    def _item(self, kind: type[Any], row: Sequence[Any], refresh: bool, **options: Any) -> Any:
+        number, path, key, created_at, updated_at, ttl, _ = row
+        if refresh and ttl is not None:
+            self.read.append((self._now, number))
+        with reading("an item"):
+            return kind(
+                namespace=_namespace_of(path),
+                key=key,
+                value=self._value(row),
+                created_at=instant_of(created_at),
+                updated_at=instant_of(updated_at),
+                **options,
+            )
+
+    def _value(self, row: Sequence[Any]) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._decoded(row[-1]))
+
+    def _decoded(self, stored: bytes) -> Any:
+        with reading("an item"):
+            return self._database.decode(stored)
+
+
+def path_of(namespace: Namespace) -> str | None:
+    """Return a namespace in stored form; None if it is not valid and cannot exist."""
+    labels = cast("tuple[object, ...]", namespace)  # users may pass values of any type
+    if not all(isinstance(label, str) and "." not in label for label in labels):
+        return None
+    path = "".join(f"{label}." for label in labels)
+    return path if is_unicode(path) else None
+
+
+def item_key_of(namespace: Namespace, key: object) -> ItemKey | None:
+    """Return the stored key of an item; None if its namespace or key cannot be stored."""
+    path = path_of(namespace)
+    return {"namespace": path, "key": key} if path is not None and isinstance(key, str) and is_unicode(key) else None
+
+
+def _namespace_of(path: str) -> Namespace:
+    return tuple(path.split(".")[:-1])
+
+
+def _pattern(labels: Namespace) -> re.Pattern[str]:
+    """Return the pattern for the beginning of a stored namespace; `"*"` stands for any label."""
+    return re.compile("".join(_ANY_LABEL if label == "*" else re.escape(label) + r"\." for label in labels))
