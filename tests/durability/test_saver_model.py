@@ -37,7 +37,7 @@ from statewright import (
 )
 from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import StatewrightError
-from statewright.runtime import run_factory
+from statewright.runtime.methods import run_factory
 from statewright.runtime.drivers import saver_calls
 from statewright.runtime.drivers import sync as drive_sync
 from statewright.storage.checkpoints import commits
