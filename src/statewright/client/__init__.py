@@ -1,6 +1,6 @@
-"""A typed client of the service's HTTP API, synchronous and asynchronous, on one implementation.
+"""A typed client of the service's HTTP API: synchronous and asynchronous classes that share one implementation.
 
-httpx, of the extra `client`, is imported when a client is created.
+httpx, which the extra `client` installs, is imported when a client is created.
 """
 
 from statewright.api.access import Health, Key, NewKey, NewWorkspace, Spending, SpendingLimits, Workspace

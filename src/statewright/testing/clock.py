@@ -15,8 +15,8 @@ from typing import TypeVar
 from statewright.clock import Alarm, Duration, as_seconds
 
 T = TypeVar("T")
-QUIET = 0.01
-"""Real seconds without a new request after which a clock with `jumps=True` advances."""
+QUIET_SECONDS = 0.01
+"""Real seconds without a new alarm after which a clock with `jumps=True` advances."""
 LOOP_ITERATIONS = 20
 """Iterations of the event loop after which `run` assumes that all tasks wait for the clock."""
 
@@ -24,8 +24,8 @@ LOOP_ITERATIONS = 20
 class FakeClock:
     """A `Clock` whose time passes only in `advance`, in `run`, or by itself with `jumps=True`.
 
-    With `jumps=True` it advances to the next requested call whenever there was no request for a moment, so that waits
-    end at once. That suits nodes that take no time of their own; test timeouts with `advance`.
+    With `jumps=True` it advances to the next alarm whenever no alarm was added for a moment, so that waits end at once.
+    A node that takes real time then meets its timeout too early, so tests of timeouts use `advance`.
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, jumps: bool = False) -> None:
@@ -36,8 +36,8 @@ class FakeClock:
         self._order = itertools.count()
         self._lock = threading.RLock()
         self._jumper: threading.Thread | None = None
-        self._requests = 0
-        self._wakers: dict[int, threading.Event] = {}
+        self._added = 0
+        self._wake_events: dict[int, threading.Event] = {}
         """Events that end a wait before its alarm rings, by the id of the alarm."""
 
     def now(self) -> datetime:
@@ -50,7 +50,7 @@ class FakeClock:
         with self._lock:
             alarm = Alarm(self._elapsed + max(seconds, 0.0), next(self._order), callback)
             heapq.heappush(self._alarms, alarm)
-            self._requests += 1
+            self._added += 1
             if self._jumps and self._jumper is None:
                 self._jumper = threading.Thread(target=self._jump_when_quiet, name="fake-clock", daemon=True)
                 self._jumper.start()
@@ -59,26 +59,26 @@ class FakeClock:
     def _jump_when_quiet(self) -> None:
         while True:
             with self._lock:
-                requests, is_waiting = self._requests, any(alarm.callback is not None for alarm in self._alarms)
+                added, is_waiting = self._added, any(alarm.callback is not None for alarm in self._alarms)
                 if not is_waiting:
                     self._jumper = None
                     return
-            time.sleep(QUIET)
-            if requests == self._requests:
+            time.sleep(QUIET_SECONDS)
+            if added == self._added:
                 self._jump()
 
     def wait(self, woken: threading.Event, seconds: float) -> None:
         rung = threading.Event()
         with self._lock:
             alarm = self.call_later(seconds, rung.set)
-            self._wakers[id(alarm)] = woken
-        while not (rung.is_set() or woken.wait(0.001)):
-            pass  # another thread advances the clock
+            self._wake_events[id(alarm)] = woken
+        while not (rung.is_set() or woken.wait(0.001)):  # polls, because a thread cannot wait for two events at once
+            pass
         alarm.cancel()
-        del self._wakers[id(alarm)]
+        del self._wake_events[id(alarm)]
 
     def advance(self, by: Duration) -> None:
-        """Let time pass, by seconds if `by` is a number, and make the calls that fall due, in their order.
+        """Let time pass, by seconds if `by` is a number, and ring the alarms that fall due, in order.
 
         Raises ValueError for a negative duration.
         """
@@ -91,7 +91,7 @@ class FakeClock:
         self._elapsed = target
 
     async def run(self, awaitable: Awaitable[T]) -> T:
-        """Await a result. Whenever all tasks wait for the clock, it jumps to the next requested call."""
+        """Await a result. Whenever all tasks wait for the clock, it jumps to the next alarm."""
         task = asyncio.ensure_future(awaitable)
         while not task.done():
             for _ in range(LOOP_ITERATIONS):
@@ -101,7 +101,7 @@ class FakeClock:
         return await task
 
     def _jump(self, until: float = inf) -> bool:
-        """Advance to the next requested call and make it. Return False if there is none before `until`."""
+        """Advance to the next alarm and ring it. Return False if none is due by `until`."""
         with self._lock:
             while self._alarms and self._is_over(self._alarms[0]):
                 heapq.heappop(self._alarms)
@@ -114,5 +114,5 @@ class FakeClock:
 
     def _is_over(self, alarm: Alarm) -> bool:
         """Return whether an alarm is no longer needed: cancelled, or its thread is awake and has yet to cancel it."""
-        woken = self._wakers.get(id(alarm))
+        woken = self._wake_events.get(id(alarm))
         return alarm.callback is None or (woken is not None and woken.is_set())

@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, Field, create_model, model_validator
-from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
+from typing_extensions import TypedDict  # pydantic rejects typing.TypedDict before Python 3.12
 
 from statewright.agents.agent import as_tool
 from statewright.agents.loop.model_call import ask, cut_short_reason, retry_policy
@@ -56,8 +56,8 @@ class Replan(BaseModel):
 PlanModel = TypeVar("PlanModel", Plan, Replan)
 
 
-def validated_plan(model_class: type[PlanModel], done: Collection[str] = ()) -> type[PlanModel]:
-    """Return the model with a validator: the plan must be executable once the steps in `done` are done."""
+def add_plan_validator(model_class: type[PlanModel], done: Collection[str] = ()) -> type[PlanModel]:
+    """Return a subclass that validates the plan: it must be executable after the steps in `done`, which are ids."""
 
     def validate_plan(plan: PlanModel) -> PlanModel:
         problems = [*_plan_problems(plan, frozenset(done))]
@@ -118,17 +118,21 @@ PLANNER_PROMPT: Final = (
     "Do not do the steps yourself."
 )
 EXECUTOR_PROMPT: Final = "You do one step of a larger task. Do only this step, and answer with its result."
-_REPLAN: Final = "These steps have been done. Give the answer to the task if they are enough, or else the steps left."
+_REPLAN_PROMPT: Final = (
+    "These steps have been done. Give the answer to the task if they are enough, or else the steps left."
+)
 _INCOMPLETE: Final = {"length": "incomplete: it was cut off", "refused": "not done: the assistant refused"}
 """Notes for the model on incomplete results, by finish reason."""
-_ANSWER: Final = "Answer the task from the results of the steps."
+_ANSWER_PROMPT: Final = "Answer the task from the results of the steps."
+_OWN_FIELDS: Final = ("structured_response",)
+"""Fields of an executing agent that do not belong to the planner's state."""
 
 
 class PlannerState(TypedDict, total=False):
     """The state of a planner."""
 
     messages: Annotated[list[Message], add_messages]
-    """The conversation, if the task is its last message. The answer is appended."""
+    """The conversation. If it ends with a message of the user, that is the task. The answer is appended."""
     input: str
     """The task."""
     plan: list[dict[str, Any]]
@@ -138,8 +142,8 @@ class PlannerState(TypedDict, total=False):
     response: str | None
     """The answer."""
     stop_reason: str | None
-    """`completed`, or `max_steps` if not all planned steps could be done; `length` or `refused` if the answer ended
-    so."""
+    """`completed`, or `max_steps` if not all planned steps could be done; `length` or `refused` if the answer itself
+    was cut off or refused."""
 
 
 def create_planner(
@@ -163,8 +167,8 @@ def create_planner(
     Steps are executed by `executor`, a graph over messages, or by an agent with the same model, `tools` and
     `executor_prompt`; independent steps run concurrently. With `replan` the model reviews the results after each
     round, and answers or changes the plan; without, the plan is executed as it is, and the model answers at the
-    end. After `max_steps` it answers from the available results. An invalid plan is requested again a few times; then
-    ModelAnswerInvalid is raised. `settings` are further fields of the model's requests, `options` are those of
+    end. After `max_steps` it answers from the available results. If a plan is not valid, the model is asked again a few
+    times before ModelAnswerInvalid is raised. `settings` are further fields of `ModelRequest`, `options` are those of
     `StateGraph.compile`. Raises InvalidConfig for invalid arguments.
     """
     own_tools = [as_tool(tool) for tool in tools]
@@ -178,24 +182,21 @@ def create_planner(
         )
     member = Member(check_agent(executor, owner=f"Planner {name!r}"), read_schema(AgentState), own_fields=_OWN_FIELDS)
     prompt = f"{planner_prompt}{_describe_tools(executor)}"
-    steps = _PlannerNodes(name, as_chat_model(model), prompt, member, max_steps, settings or {})
+    nodes = _PlannerNodes(name, as_chat_model(model), prompt, member, max_steps, settings or {})
     policy = retry_policy(retries)
-    after = "replan" if replan else "advance"
+    next_node = "replan" if replan else "advance"
     graph = StateGraph(PlannerState).allow_types(*stored_types([executor]))
-    graph.add_node("plan", steps.plan, retry_policy=policy, destinations=["execute"])
-    graph.add_node("execute", steps.execute, metadata=member.metadata("execute"))
+    graph.add_node("plan", nodes.plan, retry_policy=policy, destinations=["execute"])
+    graph.add_node("execute", nodes.execute, metadata=member.metadata("execute"))
     graph.add_node(
-        after,
-        getattr(steps, after),
+        next_node,
+        getattr(nodes, next_node),
         retry_policy=policy,
         destinations=["execute", "answer", *([END] if replan else [])],
     )
-    graph.add_node("answer", steps.answer, retry_policy=policy)
-    graph.add_edge(START, "plan").add_edge("execute", after).add_edge("answer", END)
+    graph.add_node("answer", nodes.answer, retry_policy=policy)
+    graph.add_edge(START, "plan").add_edge("execute", next_node).add_edge("answer", END)
     return graph.compile(checkpointer, store=store, name=name, **options)
-
-
-_OWN_FIELDS: Final = ("structured_response",)
 
 
 def _describe_tools(executor: CompiledGraph) -> str:
@@ -219,10 +220,10 @@ class _PlannerNodes:
         """Make the plan. A new turn of a thread starts over."""
         task = self._task(state)
         request = self._request({**state, "input": task}, self.prompt)
-        plan: Plan = await StructuredOutput(validated_plan(Plan)).ask(self.model, request, runtime)
+        plan: Plan = await StructuredOutput(add_plan_validator(Plan)).ask(self.model, request, runtime)
         steps = _dump_steps(plan.steps)
-        fresh = {"past_steps": Overwrite([]), "response": None, "stop_reason": None}
-        return Command(update={"input": task, "plan": steps, **fresh}, goto=self._next_steps(steps, []))
+        reset = {"past_steps": Overwrite([]), "response": None, "stop_reason": None}
+        return Command(update={"input": task, "plan": steps, **reset}, goto=self._next_steps(steps, []))
 
     async def execute(self, step: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Execute one step."""
@@ -236,14 +237,13 @@ class _PlannerNodes:
         return {"past_steps": [{**done, "finish_reason": finish_reason} if finish_reason else done]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Let the model review the results, and answer or plan further steps."""
+        """Let the model review the results: it gives the answer, or plans further steps."""
         past = state["past_steps"]
         if len(past) >= self.max_steps:
             return Command(goto="answer")
-        report = (
-            f"{_describe_results(past)}{_describe_remaining(remaining_steps(state['plan'], _ids(past)))}\n\n{_REPLAN}"
-        )
-        output = StructuredOutput(validated_plan(Replan, _ids(past)))
+        remaining = remaining_steps(state["plan"], _ids(past))
+        report = f"{_describe_results(past)}{_describe_remaining(remaining)}\n\n{_REPLAN_PROMPT}"
+        output = StructuredOutput(add_plan_validator(Replan, _ids(past)))
         decision: Replan = await output.ask(self.model, self._request(state, self.prompt, report), runtime)
         if not decision.steps:
             return Command(update=self._answer_update(decision.response, "completed"), goto=END)
@@ -258,7 +258,7 @@ class _PlannerNodes:
         """Answer the task from the available results."""
         remaining = remaining_steps(state["plan"], _ids(state["past_steps"]))
         report = f"{_describe_results(state['past_steps'])}{_describe_remaining(remaining)}"
-        response = await ask(self.model, self._request(state, _ANSWER, report), runtime, name=self.name)
+        response = await ask(self.model, self._request(state, _ANSWER_PROMPT, report), runtime, name=self.name)
         finish_reason = cut_short_reason(response.message)
         return self._answer_update(response.text, "max_steps" if remaining else "completed", finish_reason)
 
@@ -277,8 +277,8 @@ class _PlannerNodes:
         task = messages[-1].text if messages and messages[-1].role == "user" else state.get("input") or ""
         if not task.strip():
             raise EmptyInputError(
-                f"Planner {self.name!r} has no task. Call invoke({{'input': '...'}}), or give messages that end with "
-                f"one of the user."
+                f"Planner {self.name!r} has no task. Call invoke({{'input': '...'}}), or pass messages of which the "
+                f"last is from the user."
             )
         return task
 

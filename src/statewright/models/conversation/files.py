@@ -3,9 +3,8 @@
 A provider refuses a whole request for one image of an unknown type, or whose data it cannot decode: a thread with such
 an image could never be continued. So a file that no model accepts is replaced by a note.
 
-Four image types are accepted, and providers compare the declared type with the data. If the data begin as one of these,
-that is the type, whatever was declared. Faults that the first bytes do not show, such as a truncated image, are left to
-the provider.
+Four image types are accepted. Providers compare the declared type with the data, so a type that the first bytes show
+replaces the declared one. Faults that they do not show, such as a truncated image, are left to the provider.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from urllib.parse import unquote
 
 from statewright.messages import Message, replace
 
-LARGEST_FILE: Final = 5_000_000
-"""Maximum characters of base64, above Anthropic's limit for an image (5 MB). A larger file is replaced by a note."""
+MAX_FILE_LENGTH: Final = 5_000_000
+"""Maximum characters of base64, chosen for Anthropic's limit of 5 MB per image. A longer file becomes a note."""
 _IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _AUDIO_FORMATS: Final = ("aac", "aiff", "flac", "mp3", "mpeg", "ogg", "wav")
 _ALIASES: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
@@ -27,8 +26,10 @@ _SIGNATURES: Final = {
     b"\xff\xd8\xff": "image/jpeg",
     b"GIF8": "image/gif",
 }
-_SHOWN: Final = 100
-"""Characters of a media type or address in a note."""
+_URL_SAFE_TO_STANDARD: Final = str.maketrans("-_", "+/")
+"""Maps the URL-safe alphabet of base64 to the standard one."""
+_MAX_SHOWN: Final = 100
+"""Maximum characters of a media type or address in a note."""
 
 Part = Mapping[str, Any]
 
@@ -45,24 +46,24 @@ def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{actual};base64,{base64_data}", **options}}
 
 
-def audio_part(data: str, form: str) -> dict[str, Any]:
+def audio_part(data: str, audio_format: str) -> dict[str, Any]:
     """Return audio as a message part, or a note if no model accepts it."""
-    declared = form.partition(";")[0].strip().lower()
+    declared = audio_format.partition(";")[0].strip().lower()
     base64_data, problem = _read_base64(data)
     if problem is None and declared.removeprefix("x-") not in _AUDIO_FORMATS:
-        problem = f"models hear {', '.join(_AUDIO_FORMATS)}"
+        problem = f"models accept {', '.join(_AUDIO_FORMATS)}"
     if problem is not None:
-        return omission_note("sound", declared, problem)
+        return omission_note("audio file", declared, problem)
     return {"type": "input_audio", "input_audio": {"data": base64_data, "format": declared.removeprefix("x-")}}
 
 
 def omission_note(kind: str, media_type: str, reason: str, *, uri: str = "") -> dict[str, Any]:
-    """Return a text part that replaces a file which is not sent."""
-    location = f" at {uri[:_SHOWN]}" if uri else ""
-    article = "An" if kind == "image" else "A"
+    """Return a text part in place of a file that is not sent."""
+    location = f" at {uri[:_MAX_SHOWN]}" if uri else ""
+    article = "An" if kind[0] in "aeiou" else "A"
     return {
         "type": "text",
-        "text": f"[{article} {kind} of type {media_type[:_SHOWN]}{location} was left out: {reason}.]",
+        "text": f"[{article} {kind} of type {media_type[:_MAX_SHOWN]}{location} was left out: {reason}.]",
     }
 
 
@@ -79,23 +80,23 @@ def with_sendable_files(message: Message) -> Message:
 
 def _sendable_part(part: dict[str, Any]) -> dict[str, Any]:
     match part:
-        case {"type": "image_url", "image_url": {"url": str(url), **options}} if _is_data(url):
+        case {"type": "image_url", "image_url": {"url": str(url), **options}} if _is_data_url(url):
             sendable = image_part(*_parse_data_url(url), **options)
-        case {"type": "image_url", "image_url": str(url)} if _is_data(url):
+        case {"type": "image_url", "image_url": str(url)} if _is_data_url(url):
             sendable = image_part(*_parse_data_url(url))
-        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
-            sendable = audio_part(data, form)
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(audio_format)}}:
+            sendable = audio_part(data, audio_format)
         case _:
             return part
     if sendable["type"] == "text":
         return sendable
-    name = sendable["type"]
-    if isinstance(part[name], str):
-        return part if sendable[name]["url"] == part[name] else {**part, **sendable}
-    return {**part, name: {**cast("Part", part[name]), **sendable[name]}}
+    key = sendable["type"]  # a part holds its content under the name of its type
+    if isinstance(part[key], str):
+        return part if sendable[key]["url"] == part[key] else {**part, **sendable}
+    return {**part, key: {**cast("Part", part[key]), **sendable[key]}}
 
 
-def _is_data(url: str) -> bool:
+def _is_data_url(url: str) -> bool:
     return url[:5].lower() == "data:"
 
 
@@ -103,32 +104,30 @@ def _parse_data_url(url: str) -> tuple[str, str]:
     """Return the data and the media type of a data URL."""
     head, _, data = url[5:].partition(",")
     if not head.lower().endswith(";base64"):
-        return "?", head  # another encoding, which no provider accepts
+        return "?", head  # no provider accepts another encoding: "?" is not base64, so that a note replaces the file
     return unquote(data) if "%" in data else data, head
 
 
 def _read_base64(data: str) -> tuple[str, str | None]:
-    """Return the data in the alphabet that all providers accept, and the reason why all would refuse them, if any."""
+    """Return the data as standard, padded base64, and why providers would refuse it; None if they would not."""
     base64_data = data
     if any(letter in data for letter in "-_\n\r\t "):
-        base64_data = "".join(data.split()).translate(_STANDARD)
+        base64_data = "".join(data.split()).translate(_URL_SAFE_TO_STANDARD)
     if len(base64_data) % 4 and not base64_data.endswith("="):
         base64_data += "=" * (-len(base64_data) % 4)
     try:
         binascii.a2b_base64(base64_data, strict_mode=True)
-    except ValueError:  # binascii.Error is one, and text that is not ASCII gives another
-        return "", "its data are not valid base64"
+    except ValueError:  # also binascii.Error, a subclass
+        return "", "its data is not valid base64"
     if not base64_data:
         return "", "it is empty"
-    return base64_data, f"it has {len(base64_data) * 3 // 4} bytes" if len(data) > LARGEST_FILE else None
-
-
-_STANDARD: Final = str.maketrans("-_", "+/")
+    return base64_data, f"it has {len(base64_data) * 3 // 4} bytes" if len(data) > MAX_FILE_LENGTH else None
 
 
 def _image_type(base64_data: str) -> str | None:
-    """Return the type of an image by its first bytes; None for other data."""
+    """Return the media type that the first bytes of an image show; None for other data."""
     first_bytes = binascii.a2b_base64(base64_data[:24])
     if first_bytes.startswith(b"RIFF") and first_bytes[8:12] == b"WEBP":
         return "image/webp"
-    return next((kind for first, kind in _SIGNATURES.items() if first_bytes.startswith(first)), None)
+    types = (media_type for signature, media_type in _SIGNATURES.items() if first_bytes.startswith(signature))
+    return next(types, None)

@@ -73,7 +73,7 @@ class Superstep:
     def accept(self, index: int, outcome: Outcome) -> None:
         """Accept the outcome of a task. Called from any thread."""
         if type(outcome) is not TaskResult:
-            self._call_off(index)
+            self._cancel_unstarted(index)
         if self._flusher is not None and type(outcome) is TaskResult:
             outcome = self._flush_soon(self._flusher, outcome)
         with self.lock:
@@ -97,7 +97,7 @@ class Superstep:
         `outcome` is None if the task was stopped.
         """
         if outcome is None:
-            self._call_off(0)
+            self._cancel_unstarted(0)
             self.end()
         else:
             self.accept(0, outcome)
@@ -112,10 +112,10 @@ class Superstep:
         if changed:
             self._notify()
 
-    def _call_off(self, index: int) -> None:
+    def _cancel_unstarted(self, index: int) -> None:
         """Cancel calls of an ended task that have not begun."""
         if self.run.calls is not None:
-            self.run.calls.call_off(self.tasks[index])
+            self.run.calls.cancel_unstarted(self.tasks[index])
 
     def _close_after_calls(self) -> None:
         """Close, unless plain functions that tasks have called must be awaited. The caller holds the lock."""
@@ -168,7 +168,7 @@ class Superstep:
 
     def leave(self, index: int) -> None:
         """Record that a task was stopped and has no outcome."""
-        self._call_off(index)
+        self._cancel_unstarted(index)
         with self.lock:
             self.under_way.discard(index)
             if self.closed or not self.ending or self.under_way:

@@ -2,8 +2,8 @@
 
 A run loads its thread, decides where to start, and claims the thread with its first write. Anything may happen
 between the load and the claim: another run may begin and end, an answer may be given, a journal entry may be saved.
-So the claim names the *epoch* that was loaded, which counts every change of holder, and a saver refuses a claim whose
-epoch is not the thread's. Nothing has run then, and the run starts over from what it finds (`lifecycle.take_turn`).
+So the claim names the *epoch* that was loaded, which counts every change of holder, and a saver refuses a claim with
+an outdated epoch. No node has run by then, so the run starts over from what it finds (`lifecycle.take_turn`).
 
 An epoch alone is not enough if the load finds a live holder: the holder continues to write under its epoch, and its
 lease may lapse before the claim arrives. Such a thread counts as busy at once, judged by the clock *before* the load.
@@ -42,13 +42,13 @@ class Claim:
 
     __slots__ = (
         "expected_epoch",
-        "in_doubt",
         "is_given_up",
+        "is_in_doubt",
         "is_made",
         "lease_duration",
         "loaded_at",
-        "loaded_key",
-        "refused_key",
+        "loaded_version",
+        "refused_version",
         "release",
         "ticket",
     )
@@ -57,14 +57,14 @@ class Claim:
         self.lease_duration = lease_duration
         """The lease duration after each write; None for the default."""
         self.loaded_at: datetime | None = None
-        """The instant before the thread was loaded last."""
-        self.loaded_key: tuple[str, int | None] | None = None
-        """The head and the epoch that were loaded last."""
-        self.refused_key: tuple[str, int | None] | None = None
-        """The loaded head and epoch when a claim was refused last."""
+        """The time just before the thread was last loaded."""
+        self.loaded_version: tuple[str, int | None] | None = None
+        """The version of the thread that was loaded last: the id of its head, and its epoch."""
+        self.refused_version: tuple[str, int | None] | None = None
+        """The version that was loaded before the last claim that was refused."""
         self.expected_epoch: int | None = None
-        """The epoch that the thread must still have when it is claimed; None if the saver counts none."""
-        self.in_doubt = False
+        """The epoch that the thread must still have when it is claimed; None if nothing is checked."""
+        self.is_in_doubt = False
         """True if the outcome of a claim is unknown: an interrupted write may have happened."""
         self.is_made = False
         """True once the thread has been claimed: the run has begun, and its errors are no longer conflicts."""
@@ -76,9 +76,9 @@ class Claim:
         """Its position in the queue for the thread; None until it has found the thread busy."""
 
     def note_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
-        """Record the head and epoch that the next claim depends on. Raises ThreadBusy if another run has it."""
+        """Record the version that the next claim depends on. Raises ThreadBusy if another run holds the thread."""
         self.expected_epoch = saved.epoch if saved is not None else None
-        self.loaded_key = (saved.id, saved.epoch) if saved is not None else ("", None)
+        self.loaded_version = (saved.id, saved.epoch) if saved is not None else ("", None)
         lease = saved.lease if saved is not None else None
         if saved is not None and lease is not None and self._is_live(lease, owner):
             raise ThreadBusy(saved.line.thread_id, lease.owner, lease.until)

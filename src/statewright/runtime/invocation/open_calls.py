@@ -45,7 +45,7 @@ class OpenCall(Protocol):
         """Done once the call has ended and has cleaned up."""
         ...
 
-    def call_off(self) -> object:
+    def cancel_unstarted(self) -> object:
         """Cancel the call if it is a plain function that has not begun."""
         ...
 
@@ -83,10 +83,10 @@ class Calls:
         repeated = {task.id for task, outcome in zip(tasks, outcomes, strict=True) if not _is_over(outcome)}
         return any(call.planned_id in repeated for call in running)
 
-    def call_off(self, task: Task) -> None:
+    def cancel_unstarted(self, task: Task) -> None:
         """Cancel the plain functions that a task has called directly and that have not begun."""
         for call in self.find_by_caller(task):
-            call.call_off()
+            call.cancel_unstarted()
 
     def stop(self) -> Sequence[OpenCall]:
         """Cancel the coroutines, from any thread, and return their calls."""

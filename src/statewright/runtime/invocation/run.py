@@ -428,7 +428,7 @@ class Run:
             return LeaseRequest(self.owner, now, until)
         if claim is None:
             return LeaseRequest(self.owner, now, until, claims=True)
-        claim.in_doubt = True
+        claim.is_in_doubt = True
         return LeaseRequest(self.owner, now, until, claims=True, expected_epoch=claim.expected_epoch)
 
     @property
@@ -453,7 +453,7 @@ class Run:
         if hold is not None:
             self.claimed = hold.until is not None
             if self.claim is not None:
-                self.claim.in_doubt, self.claim.is_made = False, True
+                self.claim.is_in_doubt, self.claim.is_made = False, True
             self.held_until = hold.until
 
     def commit_failed(self) -> None:

@@ -51,7 +51,7 @@ from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.carry import SubgraphCommits, subgraph_commits
 from statewright.runtime.lifecycle.unfinished import update_by_discarded
-from statewright.runtime.tasks.execute import checked_targets, conclude, read_result
+from statewright.runtime.tasks.execute import check_targets, conclude, read_result
 from statewright.runtime.tasks.interrupt import Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.state import check_value
@@ -434,7 +434,7 @@ def _apply_command(run: Run, base: Checkpoint, command: Command[Any], commit_id:
     program = run.program
     task = Task(START, NO_ARG, base.id, 0)
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
-    targets = [target for target in checked_targets(run, program.start, command.targets) if target != END]
+    targets = [target for target in check_targets(run, program.start, command.targets) if target != END]
     result = TaskResult(task, writes, targets, goto=True)
     return apply_beside(program, base, [result], commit_id, base.frontier, base.held), result
 

@@ -97,7 +97,7 @@ class Holding:
     def _end(self) -> MaybeFuture[object]:
         run = self._run
         try:
-            if (run.claimed or cast(Claim, run.claim).in_doubt) and not run.nested:
+            if (run.claimed or cast(Claim, run.claim).is_in_doubt) and not run.nested:
                 return _saver(run).renew(
                     _thread(run), cast(LeaseRequest, run.hold(run.ports.clock.now(), release=True))
                 )

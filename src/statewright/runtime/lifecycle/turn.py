@@ -121,7 +121,7 @@ def take_turn(
 
 def _loaded_head(run: Run) -> str | None:
     """Return the id of the head that the run has loaded last."""
-    return run.claim.loaded_key[0] if run.claim is not None and run.claim.loaded_key is not None else None
+    return run.claim.loaded_version[0] if run.claim is not None and run.claim.loaded_version is not None else None
 
 
 def _can_start_over(run: Run) -> bool:
@@ -129,9 +129,9 @@ def _can_start_over(run: Run) -> bool:
     claim = run.claim
     if run.claimed or claim is None:
         return False
-    if claim.refused_key is not None and claim.refused_key == claim.loaded_key:
+    if claim.refused_version is not None and claim.refused_version == claim.loaded_version:
         return False  # the same state was refused twice: loading it again cannot help
-    claim.refused_key = claim.loaded_key
+    claim.refused_version = claim.loaded_version
     return True
 
 
@@ -142,7 +142,7 @@ def _forget_beginning(run: Run) -> None:
     run.open_namespaces, run.uncommitted_from = set(), None
     run.answers.clear()
     if run.claim is not None:
-        run.claim.in_doubt = False
+        run.claim.is_in_doubt = False
 
 
 def _stopped(run: Run) -> RunOutcome:

@@ -3,6 +3,9 @@
 A task goes through three steps: `begin` reads its input, the node is called, and `conclude` turns the answer into
 writes and targets. An exception of the node becomes an outcome in `settle`; only errors that end the whole process or
 run are raised. `perform` does this for plain functions, `execute_async.perform_async` for coroutines.
+
+The end of a task is emitted once: by `finish` for a result, by `report_outcome` for a failure or a pause. A task with
+policies may have several attempts, so its result is reported only when `retries` has accepted it.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ from statewright.runtime.tasks.scope import Scope
 from statewright.runtime.tasks.standing import check_not_refused, void_if_refused
 from statewright.state import Writes
 
-ENDS_THE_RUN: Final = (RunCancelled, BudgetExceeded, GraphDrained)
+RUN_ENDING_ERRORS: Final = (RunCancelled, BudgetExceeded, GraphDrained)
 """Errors by which a subgraph ends the whole run: no node has failed, so no retry and no error handler applies."""
 
 
@@ -56,7 +59,7 @@ def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint)
     """Run a task whose node, and whose conditional edges, are plain functions."""
     try:
         if scope.fast_path and node.reads_all and task.arg is NO_ARG:
-            # What `begin` and the reader would do, without calling them.
+            # What `begin` and the reader would do, without the cost of calling them.
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
@@ -119,7 +122,7 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         program = scope.run.program
         if node.single_route is not None:
             result.folded = folded = fold_writes(program, checkpoint.values, result)
-            choice = node.single_route.path(folded.copy())
+            choice = node.single_route.path(folded.copy())  # containers are shared: the function must not change them
             if type(choice) is str and (target := node.single_route.meanings.get(choice)) is not None:
                 result.targets = () if target == END else (target,)
             else:
@@ -147,24 +150,24 @@ def _own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writ
     return writes
 
 
-def _ungrouped(error: BaseException) -> BaseException:
+def _merge_interrupts(error: BaseException) -> BaseException:
     """Merge the interrupts of an exception group into one pause; return any other error unchanged."""
-    leaves, questions = [error], list[Interrupt]()
+    leaves, interrupts = [error], list[Interrupt]()
     while leaves:
         leaf = leaves.pop(0)
         if isinstance(leaf, Paused):
-            questions += leaf.interrupts
+            interrupts += leaf.interrupts
         elif isinstance(leaf, BaseExceptionGroup):
             leaves = [*cast("BaseExceptionGroup[BaseException]", leaf).exceptions, *leaves]
         else:
             return error
-    return Paused(*questions)
+    return Paused(*interrupts)
 
 
 def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
-    """Return the outcome of a task whose node raised. Raises errors again that end the process or the run."""
+    """Return the outcome of a task whose node raised. Reraises errors that end the process or the run."""
     outcome: Outcome
-    error = void_if_refused(scope, error if isinstance(error, Exception) else _ungrouped(error))
+    error = void_if_refused(scope, error if isinstance(error, Exception) else _merge_interrupts(error))
     if isinstance(error, ChildCommand):
         return _settle_child_command(scope, node, task, error)
     if isinstance(error, Paused):
@@ -177,10 +180,10 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
         elif scope.sibling_group is None:
             raise error  # it ends the process or the run; with siblings, the superstep ends first, as for any failure
         outcome = Failure(task, error)
-    elif node.handler is not None and not isinstance(error, ENDS_THE_RUN):
+    elif node.handler is not None and not isinstance(error, RUN_ENDING_ERRORS):
         try:
-            handled = NodeError(node.name, error, failed_input(scope, node, task))
-        except Exception as read_error:  # of a schema; without an outcome the superstep would wait for ever
+            handled = NodeError(node.name, error, read_failed_input(scope, node, task))
+        except Exception as read_error:  # raised by a schema; without an outcome the superstep would wait for ever
             read_error.__context__ = error
             outcome = Failure(task, read_error)
         else:
@@ -190,11 +193,11 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
         number = scope.attempt.number if scope.attempt else 1
         add_note(error, f"in node {node.name!r}, step {step}, attempt {number}")
         outcome = Failure(task, error)
-    return reported(scope, task, outcome)
+    return report_outcome(scope, task, outcome)
 
 
-def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
-    """Emit the end of a task and return its outcome; a failure if a reader of the stream raised."""
+def report_outcome(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
+    """Emit the end of a task and return its outcome, or a failure if a reader of the stream raised."""
     watch = scope.run.watch
     if watch is not None:
         try:
@@ -206,17 +209,17 @@ def reported(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def failed_input(scope: Scope, node: NodeProgram, task: Task) -> Any:
+def read_failed_input(scope: Scope, node: NodeProgram, task: Task) -> Any:
     """Return the input of a failed node as it was before the node changed it; None if the node had not received it."""
     if scope.input is None or scope.checkpoint is None:
         return scope.input
     return read_input(scope, node, task, scope.checkpoint)
 
 
-def answer_of_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Any:
+def read_child_commands(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Any:
     """Return the Commands that a subgraph returned for this graph, as the answer of the node that called it.
 
-    Raises ConflictingWrites if two of them write to a field that holds a single value, as for two tasks.
+    Raises ConflictingWrites if two of them write to a field that holds a single value, as if two tasks had written it.
     """
     scope.mutation_snapshot = None
     program = scope.run.program
@@ -237,11 +240,11 @@ def answer_of_child(scope: Scope, node: NodeProgram, task: Task, signal: ChildCo
 def _settle_child_command(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
     """Return the outcome of a task whose subgraph returned a Command for this graph: the answer of its node here."""
     try:
-        answer = answer_of_child(scope, node, task, signal)
+        answer = read_child_commands(scope, node, task, signal)
         result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), answer)
     except BaseException as error:
         return settle(scope, node, task, error)
-    return result if scope.attempt is None else reported(scope, task, result)
+    return result if scope.attempt is None else report_outcome(scope, task, result)
 
 
 def _no_parent(node: NodeProgram) -> InvalidUpdateError:
@@ -264,7 +267,7 @@ def read_result(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> Tas
     writes = copy_writes(parsed.writes)
     if parsed.targets is None:
         return TaskResult(task, writes, node.successors)
-    targets = checked_targets(scope.run, node, parsed.targets)
+    targets = check_targets(scope.run, node, parsed.targets)
     return TaskResult(task, writes, targets, goto=True)
 
 
@@ -296,7 +299,7 @@ def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Task
     return result
 
 
-def checked_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
+def check_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
     """Return the targets other than END. Raises UnknownTarget for one that the node must not lead to."""
     allowed = node.allowed if node.allowed is not None else run.program.targets
     for target in targets:
@@ -305,18 +308,18 @@ def checked_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) 
             via = "a Send" if type(target) is Send else "a goto"
             raise UnknownTarget(node.reach_as, name, allowed, via=via)
         if type(target) is Send and target.timeout is not None:
-            _note_timed(run, node, target)
+            _allow_timeout(run, node, target)
     return [target for target in targets if target != END]
 
 
-def _note_timed(run: Run, node: NodeProgram, send: Send) -> None:
-    """Record that tasks have their own timeout. Raises InvalidUpdateError if timeouts are not possible here."""
+def _allow_timeout(run: Run, node: NodeProgram, send: Send) -> None:
+    """Make the run apply the timeout of a Send. Raises InvalidUpdateError for a node that cannot time out."""
     if run.program.nodes[send.node].async_lane == "inline":
         raise InvalidUpdateError(
             f"Node {node.reach_as!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
             f"it runs on the thread of the driver, where it cannot time out. Remove one of the two."
         )
-    run.guards_all = True
+    run.guards_all = True  # from now on also tasks whose nodes have no policies go through `retries`
 
 
 def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
@@ -361,7 +364,7 @@ def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | 
         choice = str.__str__(choice)
     if type(choice) is Send and choice.node in program.graph.nodes:
         if choice.timeout is not None:
-            _note_timed(run, node, choice)
+            _allow_timeout(run, node, choice)
         return choice
     if route.targets is None and type(choice) is str and choice in program.targets:
         return choice

@@ -14,12 +14,12 @@ from statewright.runtime.concurrency.worker_threads import begin_in_thread
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.tasks.execute import (
-    answer_of_child,
     begin,
     conclude,
     evaluate_route,
     finish,
     injected_kwargs,
+    read_child_commands,
     read_result,
     routing_view,
     set_targets,
@@ -76,7 +76,7 @@ async def _settle_child_command(
     if not node.routes_await:
         return settle(scope, node, task, signal)
     try:
-        return await conclude_async(scope, node, task, checkpoint, answer_of_child(scope, node, task, signal))
+        return await conclude_async(scope, node, task, checkpoint, read_child_commands(scope, node, task, signal))
     except GeneratorExit:
         raise
     except BaseException as error:

@@ -34,7 +34,7 @@ from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.limits import Circuit, Rate, Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.tasks.execute import ENDS_THE_RUN, begin, reported, settle
+from statewright.runtime.tasks.execute import RUN_ENDING_ERRORS, begin, report_outcome, settle
 from statewright.runtime.tasks.policies import NO_GUARDS, Guards
 from statewright.runtime.tasks.result_cache import Entry, cache_keys, entry_of, is_usable, result_of
 from statewright.runtime.tasks.scope import Scope
@@ -122,7 +122,7 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     if cache_policy is not None:
         ttl = None if cache_policy.ttl is None else as_seconds(cache_policy.ttl)
         yield AwaitReply(cache.put(keys[0], entry_of(tried, checkpoint), ttl=ttl))
-    return reported(scope, task, tried)
+    return report_outcome(scope, task, tried)
 
 
 def retry_delay(guards: Guards, number: int, tried: object) -> float | None:
@@ -130,7 +130,7 @@ def retry_delay(guards: Guards, number: int, tried: object) -> float | None:
 
     An error of the policy itself is raised with the error of the attempt as its context.
     """
-    if isinstance(tried, ENDS_THE_RUN):
+    if isinstance(tried, RUN_ENDING_ERRORS):
         return None
     try:
         return guards.retry_delay(number, tried)
@@ -215,7 +215,7 @@ def _count_all(entered: Sequence[Circuit], tried: object, clock: Clock) -> None:
 
 
 def _count(circuit: Circuit, tried: object, clock: Clock) -> None:
-    if tried is None or isinstance(tried, ENDS_THE_RUN):
+    if tried is None or isinstance(tried, RUN_ENDING_ERRORS):
         circuit.let_go()
         return
     try:
@@ -254,7 +254,7 @@ def _settle_from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: 
     scope.begin_attempt(Attempt(0, scope.run.ports.clock))
     begin(scope, node, task, checkpoint)
     scope.mutation_snapshot = None
-    return reported(scope, task, result_of(scope.run.program, task, entry))
+    return report_outcome(scope, task, result_of(scope.run.program, task, entry))
 
 
 def cancellation(scope: Scope) -> RunCancelled:
@@ -271,7 +271,7 @@ def settle_outside_node(scope: Scope, node: NodeProgram, task: Task, error: Base
         raise error  # it ends the process, or the run
     step = scope.checkpoint.step + 1 if scope.checkpoint else 0
     add_note(error, f"in node {node.name!r}, step {step}, around its attempts")
-    return reported(scope, task, Failure(task, error))
+    return report_outcome(scope, task, Failure(task, error))
 
 
 def next_timeout(attempt: Attempt, timeout: TimeLimit, began: float) -> tuple[float, str, float]:

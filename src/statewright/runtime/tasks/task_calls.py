@@ -10,9 +10,10 @@ and a later attempt, or a later run in this process, takes it over instead of ca
 moves the scope of the call to the new caller, together with the calls that it has made itself. If the call then ends
 with an error that only says that its former attempt or run is over, it is performed again for the new caller.
 
-Two moments need care. Once the function has returned, the lease of the run that records the result decides whether
-the write counts; another run can no longer take the call over, and makes one of its own. And a call that ends is put
-into the journal before it leaves the registry, and both are read under one lock, so it is always found in one of them.
+Two moments need care. Once the function has returned, its result is saved under the lease of the current run, and the
+saver may refuse that; so from then on another run cannot take the call over, and makes one of its own. And a call that
+ends is put into the journal before it leaves the registry, and both are read under one lock, so it is always found in
+one of them.
 """
 
 from __future__ import annotations
@@ -118,21 +119,22 @@ def call_task(function: CalledFunction, args: tuple[Any, ...], kwargs: dict[str,
             return future
         # Read again under the lock: a call that ended meanwhile has left the registry, and is in the journal by now.
         entry = run.journal.get(key)
-        is_saved = entry is not None and not isinstance(entry, Unsaved)
         if entry is not None:
             check_arguments(caller.task, key, entry.arguments, arguments)
-        if not is_saved:
-            call = _running[registry_key] = Call(function, args, kwargs, caller, registry_key, arguments, future, entry)
-            _calls_of(run).add(call)
-    if entry is not None and is_saved:
+        if entry is None or isinstance(entry, Unsaved):
+            new = _running[registry_key] = Call(function, args, kwargs, caller, registry_key, arguments, future, entry)
+            _calls_of(run).add(new)
+        else:
+            new = None
+    if new is not None:
+        new.start()
+    elif entry is not None:
         future.settle(copy_container(entry.value), None)  # the node may change its copy
-    else:
-        cast(Call, call).start()
     return future
 
 
 def _journal_of(run: Run) -> object:
-    """Return the journal of a run as a key of the registry: runs that continue each other share one."""
+    """Return what identifies the journal of a run in the registry: runs on the same branch of a thread share it."""
     return (scope_of(run.saver), run.line) if run.saver is not None and run.line is not None else id(run)
 
 
@@ -149,6 +151,7 @@ class Call:
         "_args",
         "_arguments",
         "_asyncio_task",
+        "_calling_attempt",
         "_counts",
         "_ended_in",
         "_entry",
@@ -158,7 +161,6 @@ class Call:
         "_key",
         "_kwargs",
         "_loop",
-        "_outer",
         "_owns_loop",
         "_pooled",
         "_registry_key",
@@ -192,7 +194,7 @@ class Call:
         self._scope.refusals = {}  # per call, because another run may take the call over
         self._thread_scope: Scope | None = None
         """The copy of the scope in which the function runs, if it has a timeout."""
-        self._outer = caller.attempt
+        self._calling_attempt = caller.attempt
         """The attempt that waits for the call."""
         self._counts = caller.counts()
         """The counters of steps and calls of that attempt."""
@@ -250,11 +252,11 @@ class Call:
     def _move(self, caller: Scope) -> None:
         """Move to another attempt or run of the caller, with the calls that this one has made. The lock is held."""
         scope, before = self._scope, self._scope.run
-        if scope.attempt is self._outer:
+        if scope.attempt is self._calling_attempt:
             scope.attempt = caller.attempt
         elif scope.attempt is not None:
             scope.attempt.outer = caller.attempt
-        self._outer = caller.attempt
+        self._calling_attempt = caller.attempt
         self._takeovers += 1
         if caller.run is not before:
             for own in (scope, self._thread_scope) if self._thread_scope is not None else (scope,):
@@ -277,10 +279,11 @@ class Call:
             for future in self._futures:
                 self._attach(future)
 
-    def _must_repeat(self, error: BaseException, takeovers: int) -> bool:
-        """Return whether an error only says that an attempt or run is over, and another one has taken the call over.
+    def _prepare_repeat(self, error: BaseException, takeovers: int) -> bool:
+        """Return whether to perform the call again after an error; if not, remove it from the registry.
 
-        `takeovers` is their number when the call was begun. If it is not repeated, the call leaves the registry.
+        It is repeated if the error only says that an attempt or run is over, and another one has taken the call over
+        since it was begun, when `takeovers` was their number.
         """
         with _lock:
             is_void = isinstance(void_if_refused(self._scope, error), RunCancelled | GraphDrained | LeaseLost)
@@ -301,6 +304,7 @@ class Call:
     # -- its life
 
     def start(self) -> None:
+        """Begin the call: queue a plain function for the worker threads, or create the task of a coroutine."""
         try:
             if self._function.is_coroutine:
                 self._start_coroutine()
@@ -312,8 +316,8 @@ class Call:
             self._end(None, error)
             raise
 
-    def call_off(self) -> None:
-        """Prevent a plain function that has not begun from being called."""
+    def cancel_unstarted(self) -> None:
+        """Cancel the call if it is a plain function that has not begun."""
         if self._pooled is not None and self._pooled.claim():
             name = self._function.name
             self._end(None, RunCancelled(f"The node that called the task {name!r} ended before the task was begun."))
@@ -358,7 +362,7 @@ class Call:
             try:
                 value = self._perform()
             except BaseException as error:
-                if self._must_repeat(error, takeovers):
+                if self._prepare_repeat(error, takeovers):
                     continue
                 self._end(None, void_if_refused(self._scope, error))
             else:
@@ -366,7 +370,7 @@ class Call:
             return
 
     def _perform(self) -> Any:
-        """Return the result, recorded in the journal; only record it if the function has returned before."""
+        """Return the result of the function and record it in the journal. If it has returned before, only record it."""
         scope, key = self._scope, self._key
         if self._entry is not None:
             with accept_saved(scope, key, self._entry):
@@ -376,7 +380,7 @@ class Call:
         with step_events(scope, key):
             value = self._call() if self._is_simple else self._call_guarded()
             _check_is_result(self._function.name, value)
-            resolve(record(scope, key, self._entry_of(value)))
+            resolve(record(scope, key, self._begin_recording(value)))
         self._emit_finished(value)
         return value
 
@@ -467,7 +471,7 @@ class Call:
                 workers.hand_over(partial(self._end, None, error))
                 raise
             except BaseException as error:
-                if self._must_repeat(error, takeovers):
+                if self._prepare_repeat(error, takeovers):
                     continue
                 self._end(None, void_if_refused(self._scope, error))
             else:
@@ -484,7 +488,7 @@ class Call:
             return copy_container(self._entry.value)
         with step_events(scope, key):
             value = await (self._call_async() if self._is_simple else self._call_guarded_async())
-            await await_save(record(scope, key, self._entry_of(value)))
+            await await_save(record(scope, key, self._begin_recording(value)))
         self._emit_finished(value)
         return value
 
@@ -519,8 +523,11 @@ class Call:
         """True if no policy and no limit of the run applies to the call."""
         return self._function.guards is None and not self._scope.run.slots
 
-    def _entry_of(self, value: Any) -> JournalEntry:
-        """Return the journal entry of a value. It is kept: if the save is refused, a later run may save it."""
+    def _begin_recording(self, value: Any) -> JournalEntry:
+        """Return the journal entry of a value, and let no other run take the call over while it is saved.
+
+        The entry is kept: if the save is refused, a later run may save it.
+        """
         check_not_refused(self._scope)
         with _lock:
             self._is_recording = True
@@ -528,9 +535,13 @@ class Call:
             return self._entry
 
     def _attempts(self) -> Generator[TaskEffect, Any, Any]:
-        """Return the result of the function, after as many attempts as its policies allow."""
+        """Return the result of the function, after as many attempts as its policies allow.
+
+        Yields effects and is sent what came of them, like `retries.attempts`.
+        """
         scope, guards, run = self._scope, self._function.guards or NO_GUARDS, self._scope.run
-        cache, cache_policy = cast(Cache, run.ports.cache), guards.cache if run.ports.cache is not None else None
+        cache = cast(Cache, run.ports.cache)
+        cache_policy = guards.cache if run.ports.cache is not None else None
         cache_key = self._cache_key(cache_policy) if cache_policy is not None else None
         if cache_key is not None and (cached := (yield AwaitReply(cache.get(cache_key)))) is not None:
             return copy_container(cached[0])
@@ -538,7 +549,7 @@ class Call:
         heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
         while True:
             attempt = Attempt(
-                number, run.ports.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._outer
+                number, run.ports.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._calling_attempt
             )
             scope.begin_attempt(attempt)
             tried: Any = yield from attempt_within_limits(scope, guards, guards.timeout)

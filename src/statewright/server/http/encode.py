@@ -1,6 +1,7 @@
-"""Encoding of responses. Every value becomes JSON: stored user data can never make a request fail.
+"""Encoding of responses as JSON. Stored user data must not make a request fail, so every value gets some JSON form.
 
-Numbers without a JSON form become null, bytes become base64, and a value of an unknown class becomes its text."""
+NaN and infinities become null, bytes become base64, and a value of an unknown class becomes its text.
+"""
 
 from __future__ import annotations
 
@@ -11,40 +12,39 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 from starlette.responses import Response
 
+_MAX_DEPTH = 300
+"""The largest depth of nested containers in a response, well within Python's recursion limit."""
+
 
 def encode(value: Any) -> bytes:
     """Encode a value as one line of JSON."""
     try:
-        return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_text)
+        return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_to_text)
     except (PydanticSerializationError, ValueError, RecursionError):
         # The fast encoder refuses invalid Unicode, some keys that are not strings, and deep nesting.
-        return json.dumps(_jsonable(value, 0), ensure_ascii=True).encode("ascii")
+        return json.dumps(_to_jsonable(value, 0), ensure_ascii=True).encode("ascii")
 
 
-_MAX_DEPTH = 300
-"""The largest depth of nested containers in a response."""
-
-
-def _jsonable(value: Any, depth: int) -> Any:
+def _to_jsonable(value: Any, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         return "..."
     if isinstance(value, Mapping):
-        return {_key(key): _jsonable(item, depth + 1) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return {_to_key(key): _to_jsonable(item, depth + 1) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, list | tuple):
-        return [_jsonable(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, str | bool | int) or value is None:
+        return [_to_jsonable(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, str | bool | int) or value is None:  # not a float, which may be NaN
         return value
     try:
-        return to_jsonable_python(value, inf_nan_mode="null", bytes_mode="base64", fallback=_text)
+        return to_jsonable_python(value, inf_nan_mode="null", bytes_mode="base64", fallback=_to_text)
     except (PydanticSerializationError, ValueError, RecursionError):
-        return _text(value)
+        return _to_text(value)
 
 
-def _key(key: object) -> str:
-    return key if isinstance(key, str) else _text(key)
+def _to_key(key: object) -> str:
+    return key if isinstance(key, str) else _to_text(key)
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     try:
         return str(value)
     except Exception:  # a user's __str__ may raise anything
@@ -60,7 +60,7 @@ class Json(Response):
         super().__init__(encode(content), status, headers)
 
 
-def answer(data: Any, *, status: int = 200, meta: Mapping[str, Any] | None = None) -> Json:
+def success_response(data: Any, *, status: int = 200, meta: Mapping[str, Any] | None = None) -> Json:
     """Return a successful response in the common envelope."""
     content = {"success": True, "data": data}
     return Json(content if meta is None else {**content, "meta": meta}, status)

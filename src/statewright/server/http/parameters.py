@@ -12,7 +12,7 @@ from statewright.api.resource import LARGEST_PAGE
 from statewright.errors import InvalidRequest, RequestConflict, suggestion
 from statewright.runs import RunStatus
 from statewright.server.http.body import Instant
-from statewright.server.http.encode import Json, answer
+from statewright.server.http.encode import Json, success_response
 from statewright.server.http.representation import Representation
 from statewright.service import RunFilter
 from statewright.service.context.records import MOST_LABELS
@@ -36,7 +36,7 @@ class Paging:
     def answer(self, representation: Representation, items: Iterable[Any], total: int) -> Json:
         """Return the response for the page. `total` is the number of items of the whole list."""
         meta = {"page": self.page, "pageSize": self.size, "total": total, "totalPages": -(-total // self.size)}
-        return answer(representation.encode_all(items), meta=meta)
+        return success_response(representation.encode_all(items), meta=meta)
 
 
 async def _paging(page: PageNumber = 1, page_size: PageSize = 20) -> Paging:

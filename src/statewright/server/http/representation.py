@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from statewright.api.resource import Resource, camel, field_types
-from statewright.server.http.encode import Json, answer
+from statewright.server.http.encode import Json, success_response
 
 Source = str | Callable[[Any], Any]
 """The value of a field: an attribute of the record, possibly nested, or a function of the record."""
@@ -61,11 +61,11 @@ class Representation:
 
     def answer(self, record: Any, status: int = 200) -> Json:
         """Return the response with a record."""
-        return answer(self.encode(record), status=status)
+        return success_response(self.encode(record), status=status)
 
     def answer_all(self, records: Iterable[Any]) -> Json:
         """Return the response with a complete list of records."""
-        return answer(self.encode_all(records))
+        return success_response(self.encode_all(records))
 
     @cached_property
     def model(self) -> type[BaseModel]:

@@ -11,7 +11,7 @@ from statewright.errors import InvalidRequest
 from statewright.runs import ApiKey
 from statewright.server.context.auth import ADMIN
 from statewright.server.http.body import Body, Instant, Name
-from statewright.server.http.encode import answer
+from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import COST_SUMMARY, KEY, NEW_KEY, NEW_WORKSPACE, SPENDING, WORKSPACE
@@ -57,7 +57,7 @@ async def create_workspace(caller: CurrentCaller, body: WorkspaceBody) -> Respon
     """The response contains the first key of the workspace, which is not shown again."""
     workspace = await workspaces.create_workspace(caller.ledger, WorkspaceRequest(**body.model_dump()), caller.now)
     record, key = await keys.create_key(caller.ledger, workspace.id, "first", [keys.ADMIN], now=caller.now)
-    return answer({**WORKSPACE.encode(workspace), "apiKey": _with_key(record, key)}, status=201)
+    return success_response({**WORKSPACE.encode(workspace), "apiKey": _with_key(record, key)}, status=201)
 
 
 def _with_key(record: ApiKey, key: str) -> dict[str, Any]:
@@ -110,7 +110,7 @@ async def create_key(caller: CurrentCaller, body: KeyBody) -> Response:
         requests_per_minute=body.requests_per_minute,
         expires_at=body.expires_at,
     )
-    return answer(_with_key(record, key), status=201)
+    return success_response(_with_key(record, key), status=201)
 
 
 @keys_router.get(

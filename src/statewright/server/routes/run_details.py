@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from statewright.errors import InvalidRequest
 from statewright.server.http.body import JsonMap
-from statewright.server.http.encode import answer
+from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import PageNumber, PageSize, Paging
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import COST, EVENT, LOG, MODEL_CALL, STEP
@@ -24,7 +24,7 @@ async def read_steps(caller: CurrentCaller, run_id: PathId) -> Response:
 
 @router.get("/state", **describe("Get the current state of a run.", JsonMap, scope="runs:read", errors=(404,)))
 async def read_state(caller: CurrentCaller, run_id: PathId) -> Response:
-    return answer(await caller.service.state(caller.workspace_id, run_id))
+    return success_response(await caller.service.state(caller.workspace_id, run_id))
 
 
 @router.get(

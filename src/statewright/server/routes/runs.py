@@ -13,7 +13,7 @@ from statewright.api.runs import LONGEST_WAIT, OnBusy, StatusName
 from statewright.runs import Order, RunStatus
 from statewright.server.context.auth import Caller
 from statewright.server.http.body import Body, Instant, JsonMap, Name, Tag, WorkflowBody
-from statewright.server.http.encode import answer
+from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import (
     METADATA,
     IdempotencyKey,
@@ -173,7 +173,7 @@ async def start_run(
     else:
         started = await caller.service.start(caller.workspace_id, start)
     content = {**RUN.encode(started.run), "created": started.created}
-    return answer(content, status=201 if started.created else 200)
+    return success_response(content, status=201 if started.created else 200)
 
 
 async def _start_and_wait(caller: Caller, start: StartRun, seconds: float) -> Started:
@@ -206,12 +206,12 @@ async def list_runs(
 
 @router.post("/cancel", **describe("Cancel all runs that match a filter.", RUN_IDS, scope="runs:write"))
 async def cancel_runs(caller: CurrentCaller, body: FilterBody) -> Response:
-    return answer({"runIds": await caller.service.cancel_all(caller.workspace_id, body.filter())})
+    return success_response({"runIds": await caller.service.cancel_all(caller.workspace_id, body.filter())})
 
 
 @router.post("/retry", **describe("Retry all failed runs that match a filter.", RUN_IDS, scope="runs:write"))
 async def retry_runs(caller: CurrentCaller, body: FilterBody) -> Response:
-    return answer({"runIds": await caller.service.retry_all(caller.workspace_id, body.filter())})
+    return success_response({"runIds": await caller.service.retry_all(caller.workspace_id, body.filter())})
 
 
 @router.get("/{id}", **describe("Get a run with its steps.", RUN_WITH_STEPS, scope="runs:read", errors=(404,)))
@@ -222,7 +222,7 @@ async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> 
     run = await caller.context.closing.race(service.wait(workspace, run_id, wait)) if wait else None
     run = run or await service.run(workspace, run_id)
     steps = await caller.service.steps(caller.workspace_id, run_id)
-    return answer({**RUN.encode(run), "stepRuns": STEP.encode_all(steps)})
+    return success_response({**RUN.encode(run), "stepRuns": STEP.encode_all(steps)})
 
 
 _CHANGES: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}

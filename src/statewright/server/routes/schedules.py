@@ -9,7 +9,7 @@ from pydantic import Field
 
 from statewright.api.automation import CatchUp, Overlap
 from statewright.server.http.body import Body, JsonMap, Name, Tag, WorkflowBody
-from statewright.server.http.encode import answer
+from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import PREVIEW, SCHEDULE, TRIGGER
@@ -123,7 +123,7 @@ async def preview_schedule(
     caller: CurrentCaller, schedule_id: PathId, count: Annotated[int, Query(ge=1, le=100)] = 10
 ) -> Response:
     schedule = await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id)
-    return answer({"times": schedules.preview(schedule, count, caller.now)})
+    return success_response({"times": schedules.preview(schedule, count, caller.now)})
 
 
 @schedules_router.delete("/{id}", **describe("Remove a schedule.", scope=_SCOPE, status=204, errors=(404,)))

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import Field, model_validator
 
 from statewright.server.http.body import Body, JsonMap, Name
-from statewright.server.http.encode import answer
+from statewright.server.http.encode import success_response
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import THREAD
 
@@ -46,7 +46,7 @@ class UpdateThreadBody(Body):
 
 @router.get("/state", **describe("Get the state of a thread.", THREAD, scope="threads:read", errors=(404,)))
 async def read_state(caller: CurrentCaller, thread_id: PathId, at: At = None) -> Response:
-    return answer(await caller.service.threads.state(caller.workspace_id, thread_id, at))
+    return success_response(await caller.service.threads.state(caller.workspace_id, thread_id, at))
 
 
 @router.get(
@@ -54,12 +54,14 @@ async def read_state(caller: CurrentCaller, thread_id: PathId, at: At = None) ->
 )
 async def read_history(caller: CurrentCaller, thread_id: PathId, branch: Branch = None, limit: Limit = 100) -> Response:
     """The newest first, of all branches. Each names its parent."""
-    return answer(await caller.service.threads.history(caller.workspace_id, thread_id, branch=branch, limit=limit))
+    return success_response(
+        await caller.service.threads.history(caller.workspace_id, thread_id, branch=branch, limit=limit)
+    )
 
 
 @router.get("/diff", **describe("Compare two checkpoints.", JsonMap, scope="threads:read", errors=(404,)))
 async def read_diff(caller: CurrentCaller, thread_id: PathId, before: Checkpoint, after: Checkpoint) -> Response:
-    return answer(await caller.service.threads.diff(caller.workspace_id, thread_id, before, after))
+    return success_response(await caller.service.threads.diff(caller.workspace_id, thread_id, before, after))
 
 
 @router.post(
@@ -70,7 +72,7 @@ async def fork(caller: CurrentCaller, thread_id: PathId, body: ForkBody) -> Resp
     forked = await caller.service.threads.fork(
         caller.workspace_id, thread_id, body.checkpoint_id, body.branch, key=caller.key
     )
-    return answer(forked, status=201)
+    return success_response(forked, status=201)
 
 
 @router.post("/state", **describe("Change the state of a thread.", THREAD, scope="threads:write", errors=(404, 409)))
@@ -85,4 +87,4 @@ async def update_state(caller: CurrentCaller, thread_id: PathId, body: UpdateThr
         checkpoint_id=body.checkpoint_id,
         key=caller.key,
     )
-    return answer(await update)
+    return success_response(await update)

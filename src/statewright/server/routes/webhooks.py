@@ -9,7 +9,7 @@ from pydantic import Field
 
 from statewright.server.context.auth import Caller
 from statewright.server.http.body import Body
-from statewright.server.http.encode import answer
+from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import PageQuery
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import DELIVERY, WEBHOOK, WEBHOOK_WITH_SECRET
@@ -58,7 +58,7 @@ async def add_webhook(caller: CurrentCaller, body: WebhookBody) -> Response:
     created = await webhooks.add_webhook(
         caller.ledger, workspace, body.url, body.events, body.description, **_context(caller)
     )
-    return answer(_with_secret(created), status=201)
+    return success_response(_with_secret(created), status=201)
 
 
 @router.get("", **describe("List webhooks, the newest first.", WEBHOOK, scope=_SCOPE, page=True))
@@ -79,7 +79,7 @@ async def change_webhook(caller: CurrentCaller, webhook_id: PathId, body: Webhoo
     changes = body.model_dump(exclude_unset=True)
     workspace = caller.workspace_id
     changed = await webhooks.change_webhook(caller.ledger, workspace, webhook_id, **changes, **_context(caller))
-    return answer(_with_secret(changed))
+    return success_response(_with_secret(changed))
 
 
 @router.delete("/{id}", **describe("Remove a webhook.", scope=_SCOPE, status=204, errors=(404,)))

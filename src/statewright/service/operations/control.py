@@ -243,7 +243,7 @@ class ControlOperations(Operations):
 
 
 def _changing_error(run_id: str) -> RequestConflict:
-    return RequestConflict(f"Run {run_id!r} is changed concurrently. Try again.")
+    return RequestConflict(f"Run {run_id!r} is being changed concurrently. Try again.")
 
 
 def _unchanged(run: Run) -> list[Condition]:

@@ -1,6 +1,6 @@
 """Schedules of a workspace: validation, and the operations on their records.
 
-Schedules of other workspaces count as not existing.
+A schedule of another workspace is not found, as if it did not exist.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict, RequestConflict
 from statewright.ids import draw_checkpoint_id
-from statewright.runs import Condition, Delete, Insert, Json, Ledger, Order, Plus, Schedule, Update, where
+from statewright.runs import Delete, Insert, Json, Ledger, Order, Plus, Schedule, Update, where
 from statewright.service.catalog.versions import find_target, with_one_target
 from statewright.service.context.records import get_own
 from statewright.service.context.validation import choice, flag, known_fields, mapping, text, texts
@@ -38,7 +38,7 @@ class NewSchedule:
     overlap: str = "skip"
     """While the previous run has not ended: `skip` the new one, `enqueue` it, `allow` both, `cancel` the previous."""
     catch_up: str = "last"
-    """The times missed while no service was running that are caught up: `none`, the `last`, or `all` (at most 100)."""
+    """Which times missed while no service was running are caught up: `none`, the `last`, or `all` (at most 100)."""
     paused: bool = False
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -62,15 +62,15 @@ def check_schedule(new: NewSchedule) -> None:
 
 # -- stored schedules
 
-MOST_PREVIEWED: Final = 100
-TRIES: Final = 10
-"""Attempts at a change while runs of the schedule are started concurrently."""
+MAX_PREVIEWED_TIMES: Final = 100
+MAX_UPDATES: Final = 10
+"""Attempts to update a schedule: each one fails if the scheduler has updated it since it was read."""
 _FIELDS: Final = tuple(field.name for field in fields(NewSchedule))
 
 
 async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> Schedule:
-    """Create a schedule. Raises InvalidRequest, NotFound for an unknown definition, RequestConflict for a used name."""
-    values = await _values(ledger, workspace_id, new, now)
+    """Create a schedule. Raises InvalidRequest, NotFound for a missing definition, RequestConflict for a taken name."""
+    values = await _resolve_columns(ledger, workspace_id, new, now)
     schedule = Schedule(id=f"sch_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     try:
         await aresolve(ledger.write([Insert(schedule)]))
@@ -106,11 +106,10 @@ async def change_schedule(
     passed since it was paused are not caught up.
     """
     known_fields(changes, _FIELDS, "A schedule")
-    for _ in range(TRIES):
+    for _ in range(MAX_UPDATES):
         schedule = await get_schedule(ledger, workspace_id, schedule_id)
-        new = replace(_as_new(schedule), **with_one_target(changes))
-        values = await _values(ledger, workspace_id, new, now)
-        await _check_name(ledger, schedule, new.name)
+        new = replace(_as_request(schedule), **with_one_target(changes))
+        values = await _resolve_columns(ledger, workspace_id, new, now)
         if (new.cron, new.timezone, new.paused) == (schedule.cron, schedule.timezone, schedule.paused):
             values["next_at"] = schedule.next_at
         update = Update(Schedule, schedule_id, {**values, "version": Plus(1)}, where(version=schedule.version))
@@ -121,7 +120,7 @@ async def change_schedule(
         except RecordConflict:
             continue
         return replace(schedule, **values, version=schedule.version + 1)
-    raise RequestConflict(f"The schedule {schedule_id!r} is changed concurrently. Try again.")
+    raise RequestConflict(f"The schedule {schedule_id!r} is being changed concurrently. Try again.")
 
 
 async def pause_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
@@ -142,39 +141,33 @@ async def remove_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -
 
 def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> list[datetime]:
     """Return the next times at which a schedule is due, even if it is paused, in UTC. Raises InvalidRequest."""
-    if not 1 <= count <= MOST_PREVIEWED:
-        raise InvalidRequest(f"A preview shows 1 to {MOST_PREVIEWED} times, not {count}.")
+    if not 1 <= count <= MAX_PREVIEWED_TIMES:
+        raise InvalidRequest(f"A preview shows 1 to {MAX_PREVIEWED_TIMES} times, not {count}.")
     due = times(schedule.cron, schedule.timezone, after)
     return list(islice(due, count))
 
 
-def _as_new(schedule: Schedule) -> NewSchedule:
+def _as_request(schedule: Schedule) -> NewSchedule:
+    """Return the request that would create a stored schedule."""
     values = {name: getattr(schedule, name) for name in _FIELDS}
     if schedule.definition_id is not None:
         values["graph"] = None  # the record has the name of the definition here
     return NewSchedule(**values)
 
 
-async def _values(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> dict[str, Any]:
-    """Return the columns of a requested schedule."""
+async def _resolve_columns(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> dict[str, Any]:
+    """Validate a requested schedule and return the values of its columns. Raises like `add_schedule`."""
     check_schedule(new)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
     next_at = next_time(new.cron, new.timezone, now)
     if next_at is None:
         raise InvalidRequest(
-            f"The cron expression {new.cron!r} is not due within the next 50 years. Check its days and months."
+            f"The cron expression {new.cron!r} matches no time within the next 50 years. Check its days and months."
         )
     values = {name: getattr(new, name) for name in _FIELDS}
     values.update(graph=target.graph, definition_id=target.definition_id)
     values.update(tags=list(dict.fromkeys(new.tags)), metadata=dict(new.metadata))
     return {**values, "next_at": None if new.paused else next_at}
-
-
-async def _check_name(ledger: Ledger, schedule: Schedule, name: str) -> None:
-    """Refuse a name that another schedule has. Raises RequestConflict."""
-    named = [*where(workspace_id=schedule.workspace_id, name=name), Condition("id", "!=", schedule.id)]
-    if await aresolve(ledger.count(Schedule, named)):
-        raise _name_taken(name)
 
 
 def _name_taken(name: str) -> RequestConflict:

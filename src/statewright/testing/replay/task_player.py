@@ -19,10 +19,10 @@ from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunO
 from statewright.runtime.invocation.run import Run, SubgraphCall
 from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line
 from statewright.runtime.tasks.execute import (
-    answer_of_child,
     begin,
-    checked_targets,
+    check_targets,
     evaluate_route,
+    read_child_commands,
     read_result,
     routing_view,
     set_targets,
@@ -114,7 +114,7 @@ class TaskPlayer:
 
     def _check_targets(self, position: Position, node: NodeProgram, targets: list[Any]) -> list[str | Send]:
         try:
-            return checked_targets(self._run, node, targets)
+            return check_targets(self._run, node, targets)
         except UnknownTarget as error:
             what = "its recorded targets are not allowed"
             raise ReplayMismatch(position, what, plain_targets(targets), f"{error}") from error
@@ -184,7 +184,7 @@ class TaskPlayer:
             try:
                 answer: Any = play(begin(scope, node, task, checkpoint))
             except ChildCommand as signal:
-                answer = answer_of_child(scope, node, task, signal)
+                answer = read_child_commands(scope, node, task, signal)
             result = read_result(scope, node, task, answer)
             if not result.goto:
                 self._route(position, scope, node, result, [])

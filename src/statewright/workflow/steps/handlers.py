@@ -56,7 +56,10 @@ class Handlers:
         Raises InvalidConfig for an object that is not a function, and for a name that is taken.
         """
         if not callable(function) or _arity(function) is None:
-            raise InvalidConfig(f"The handler {name!r} is {function!r}. Pass a function fn(ctx) or fn(ctx, step).")
+            raise InvalidConfig(
+                f"Handler {name!r} is {function!r}, which cannot be called with a context. "
+                f"Pass a function fn(ctx) or fn(ctx, step)."
+            )
         existing = self._by_name.get(name)
         if existing is not None and _origin(existing) != _origin(function):
             raise InvalidConfig(
@@ -91,12 +94,12 @@ class Handlers:
 
     def _import_function(self, module: str, attribute: str) -> Handler:
         try:
-            names = vars(importlib.import_module(module))
+            namespace = vars(importlib.import_module(module))
         except Exception as error:
             raise UnknownHandler(
                 f"Module {module!r} cannot be imported: {type(error).__name__}: {error}.", self._list_names()
             ) from error
-        functions = {name: value for name, value in names.items() if _is_own(name, value, module)}
+        functions = {name: value for name, value in namespace.items() if _is_public_handler(name, value, module)}
         if attribute not in functions:
             hint = suggestion(attribute, functions, noun="Functions")
             raise UnknownHandler(f"Module {module!r} defines no function {attribute!r} that takes a context.", hint)
@@ -120,7 +123,7 @@ def as_handlers(handlers: Handlers | Mapping[str, Handler] | None) -> Handlers:
 
 
 def bind_step(handler: Handler, step: Any) -> Handler:
-    """Return a handler as a function of the context alone; one that takes the step too receives `step`."""
+    """Return the handler as a function of the context alone: a second argument, if it takes one, is bound to `step`."""
     if _arity(handler) != 2:
         return handler
 
@@ -136,7 +139,7 @@ def _arity(function: Handler) -> int | None:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return 1  # a builtin without a signature
-    for count in (2, 1):
+    for count in (2, 1):  # two first: a handler with an optional second parameter receives the step
         try:
             signature.bind(*(None,) * count)
         except TypeError:
@@ -145,8 +148,11 @@ def _arity(function: Handler) -> int | None:
     return None
 
 
-def _is_own(name: str, value: object, module: str) -> bool:
-    """Return whether a name of a module is a public function that the module itself defines."""
+def _is_public_handler(name: str, value: object, module: str) -> bool:
+    """Return whether a name of a module is a public function, defined there, that can be called as a handler.
+
+    Functions that the module imports do not count: `from os import system` must not let definitions call it.
+    """
     is_function = inspect.isfunction(value) and not name.startswith("_")
     return is_function and value.__module__ == module and _arity(cast(Handler, value)) is not None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from statewright.agents.prebuilt.planner import Plan, Replan, ready_steps, remaining_steps, validated_plan
+from statewright.agents.prebuilt.planner import Plan, Replan, add_plan_validator, ready_steps, remaining_steps
 
 
 def step(name: str, *after: str) -> dict[str, Any]:
@@ -15,7 +15,7 @@ def step(name: str, *after: str) -> dict[str, Any]:
 
 
 def test_a_form_keeps_its_name_and_schema() -> None:
-    form = validated_plan(Plan)
+    form = add_plan_validator(Plan)
 
     assert form.__name__ == "Plan"
     assert form.model_json_schema()["required"] == ["steps"]
@@ -24,20 +24,20 @@ def test_a_form_keeps_its_name_and_schema() -> None:
 
 def test_all_problems_are_reported_together() -> None:
     with pytest.raises(ValidationError) as caught:
-        validated_plan(Plan).model_validate({"steps": [step("a", "x"), step("b"), step("b")]})
+        add_plan_validator(Plan).model_validate({"steps": [step("a", "x"), step("b"), step("b")]})
 
     assert "'x', which is not a step" in str(caught.value)
     assert "Two steps have the id 'b'" in str(caught.value)
 
 
 def test_steps_of_a_new_plan_may_need_those_that_were_done() -> None:
-    assert validated_plan(Replan, ["a"]).model_validate({"steps": [step("b", "a")]}).steps[0].after == ["a"]
+    assert add_plan_validator(Replan, ["a"]).model_validate({"steps": [step("b", "a")]}).steps[0].after == ["a"]
     with pytest.raises(ValidationError, match="'a', which is not a step"):
-        validated_plan(Replan).model_validate({"steps": [step("b", "a")]})
+        add_plan_validator(Replan).model_validate({"steps": [step("b", "a")]})
 
 
 def test_a_response_needs_no_steps() -> None:
-    assert validated_plan(Replan).model_validate({"response": "done"}).steps == []
+    assert add_plan_validator(Replan).model_validate({"response": "done"}).steps == []
 
 
 def test_ready_steps_need_no_remaining_step() -> None:

@@ -18,7 +18,7 @@ from statewright.errors import (
 )
 from statewright.graph import STOP, NodeError
 from statewright.runtime.invocation.outcome import Failure, Pause
-from statewright.runtime.tasks.execute import check_declared, checked_targets, conclude, perform, settle
+from statewright.runtime.tasks.execute import check_declared, check_targets, conclude, perform, settle
 from statewright.runtime.tasks.interrupt import ChildCommand
 from statewright.runtime.tasks.scope import enter_scope, leave_scope
 from statewright.state import IsLastStep
@@ -479,7 +479,7 @@ def test_a_task_that_failed_or_asks_has_finished_for_those_who_watch(bench: Benc
 def test_targets_that_end_a_path_are_left_out(bench: Bench, make: Any) -> None:
     program = bench.program(lambda state: None)
 
-    assert checked_targets(make.run(program), program.nodes["a"], [END, "b", Send("c", 1), END]) == ["b", Send("c", 1)]
+    assert check_targets(make.run(program), program.nodes["a"], [END, "b", Send("c", 1), END]) == ["b", Send("c", 1)]
 
 
 def test_the_input_is_an_answer_of_start(bench: Bench, make: Any) -> None:

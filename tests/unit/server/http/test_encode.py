@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from statewright.server.http.encode import answer, encode, error_response
+from statewright.server.http.encode import encode, error_response, success_response
 
 
 class Odd:
@@ -53,8 +53,8 @@ def test_the_encoding_is_one_line_even_for_multiline_strings():
 
 
 def test_the_envelopes():
-    assert json.loads(answer({"a": 1}).body) == {"success": True, "data": {"a": 1}}
-    assert json.loads(answer([], meta={"page": 1}).body)["meta"] == {"page": 1}
+    assert json.loads(success_response({"a": 1}).body) == {"success": True, "data": {"a": 1}}
+    assert json.loads(success_response([], meta={"page": 1}).body)["meta"] == {"page": 1}
     refused = error_response(409, "CONFLICT", "taken", {"x": 1}, headers={"retry-after": "1"})
     assert json.loads(refused.body) == {
         "success": False,
