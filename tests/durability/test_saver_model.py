@@ -37,9 +37,9 @@ from statewright import (
 )
 from statewright.checkpoint import SavedCheckpoint
 from statewright.errors import StatewrightError
-from statewright.runtime.methods import run_factory
 from statewright.runtime.drivers import saver_calls
 from statewright.runtime.drivers import sync as drive_sync
+from statewright.runtime.methods import run_factory
 from statewright.storage.checkpoints import commits
 from statewright.storage.checkpoints import segments as fold
 from statewright.storage.sqlite import SqliteSaver

@@ -155,9 +155,9 @@ def joining(saver: Any, clock: FakeClock) -> Any:
 @contextmanager
 def drawn() -> Iterator[None]:
     """Replace random ids by consecutive numbers during the block."""
-    from statewright.runtime.methods import run_factory
     from statewright.runtime.drivers import saver_calls
     from statewright.runtime.drivers import sync as drive_sync
+    from statewright.runtime.methods import run_factory
 
     numbers = itertools.count(1)
 

@@ -163,6 +163,13 @@ def test_a_coroutine_that_waits_for_a_thread_is_waited_for() -> None:
     assert asyncio.run(FakeClock().run(asyncio.to_thread(lambda: "done"))) == "done"
 
 
+def test_a_callback_that_advances_the_clock_further_does_not_set_it_back() -> None:
+    clock = FakeClock()
+    clock.call_later(1, lambda: clock.advance(10))
+    clock.advance(2)
+    assert clock.monotonic() == 11
+
+
 def test_commits_carry_the_time_of_the_clock() -> None:
     clock = FakeClock()
     graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")

@@ -113,6 +113,9 @@ def _read_base64(data: str) -> tuple[str, str | None]:
     base64_data = data
     if any(letter in data for letter in "-_\n\r\t "):
         base64_data = "".join(data.split()).translate(_URL_SAFE_TO_STANDARD)
+    size = len(base64_data) * 3 // 4
+    if len(base64_data) > MAX_FILE_LENGTH:  # before it is decoded
+        return "", f"it has {size} bytes, and at most {MAX_FILE_LENGTH * 3 // 4} are sent"
     if len(base64_data) % 4 and not base64_data.endswith("="):
         base64_data += "=" * (-len(base64_data) % 4)
     try:
@@ -121,7 +124,7 @@ def _read_base64(data: str) -> tuple[str, str | None]:
         return "", "its data is not valid base64"
     if not base64_data:
         return "", "it is empty"
-    return base64_data, f"it has {len(base64_data) * 3 // 4} bytes" if len(data) > MAX_FILE_LENGTH else None
+    return base64_data, None
 
 
 def _image_type(base64_data: str) -> str | None:

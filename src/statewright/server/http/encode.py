@@ -9,19 +9,22 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 from starlette.responses import Response
 
 _MAX_DEPTH = 300
 """The largest depth of nested containers in a response, well within Python's recursion limit."""
+_MAX_BITS = 14_000
+"""The largest integer that is written as a number: Python refuses to write more than 4 300 digits."""
 
 
 def encode(value: Any) -> bytes:
     """Encode a value as one line of JSON."""
     try:
         return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_to_text)
-    except (PydanticSerializationError, ValueError, RecursionError):
-        # The fast encoder refuses invalid Unicode, some keys that are not strings, and deep nesting.
+    except Exception:
+        # The fast encoder refuses invalid Unicode, some keys that are not strings, and deep nesting; and a computed
+        # field of a user's model may raise anything.
         return json.dumps(_to_jsonable(value, 0), ensure_ascii=True).encode("ascii")
 
 
@@ -32,16 +35,24 @@ def _to_jsonable(value: Any, depth: int) -> Any:
         return {_to_key(key): _to_jsonable(item, depth + 1) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, list | tuple):
         return [_to_jsonable(item, depth + 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, str | bool | int) or value is None:  # not a float, which may be NaN
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, str | int) or value is None:  # not a float, which may be NaN
         return value
     try:
         return to_jsonable_python(value, inf_nan_mode="null", bytes_mode="base64", fallback=_to_text)
-    except (PydanticSerializationError, ValueError, RecursionError):
+    except Exception:
         return _to_text(value)
 
 
 def _to_key(key: object) -> str:
-    return key if isinstance(key, str) else _to_text(key)
+    """Return a key as text, in the form that the fast encoder gives it."""
+    if isinstance(key, str):
+        return key
+    try:
+        return next(iter(to_jsonable_python({key: None}, bytes_mode="base64", fallback=_to_text)))
+    except Exception:
+        return _to_text(key)
 
 
 def _to_text(value: object) -> str:

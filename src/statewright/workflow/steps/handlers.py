@@ -157,7 +157,12 @@ def _is_public_handler(name: str, value: object, module: str) -> bool:
     return is_function and value.__module__ == module and _arity(cast(Handler, value)) is not None
 
 
-def _origin(function: Handler) -> tuple[str, str] | int:
-    """Return a key of a function that is the same after a reload of its module."""
+def _origin(function: Handler) -> tuple[str, str, int] | int:
+    """Return a key of a function that is the same after a reload of its module.
+
+    Methods of two objects differ, although they have one name. A function of a module is bound to nothing.
+    """
     name: str | None = getattr(function, "__qualname__", None)
-    return (function.__module__, name) if name is not None and "<" not in name else id(function)
+    if name is None or "<" in name:
+        return id(function)
+    return function.__module__, name, id(getattr(function, "__self__", None))

@@ -9,7 +9,7 @@ import pytest
 
 from statewright.messages import Message, ToolCall, read_tool_call
 from statewright.models import ModelRequest, prepare_request
-from statewright.models.conversation.files import with_sendable_files
+from statewright.models.conversation.files import MAX_FILE_LENGTH, image_part, with_sendable_files
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(8)).decode()
 TAKEN: list[Any] = [
@@ -72,3 +72,15 @@ def test_arguments_have_no_number_that_json_does_not_know(number: float) -> None
     assert ToolCall("1", "t", arguments).written == '{"a": [1.5, {"b": null}], "c": [null]}'
     assert read_tool_call("1", "t", arguments).arguments == {"a": [1.5, {"b": None}], "c": [None]}
     assert read_tool_call("1", "t", '{"a": NaN, "b": 1e999}').arguments == {"a": None, "b": None}
+
+
+def test_line_breaks_do_not_count_as_part_of_a_file() -> None:
+    data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(MAX_FILE_LENGTH * 3 // 4 - 100)).decode()
+    wrapped = "\n".join(data[at : at + 76] for at in range(0, len(data), 76))
+    assert len(wrapped) > MAX_FILE_LENGTH > len(data)
+    assert image_part(wrapped, "image/png")["type"] == "image_url"
+
+
+def test_a_file_above_the_limit_is_left_out_with_both_sizes() -> None:
+    part = image_part("A" * (MAX_FILE_LENGTH + 4), "image/png")
+    assert "it has 3750003 bytes, and at most 3750000 are sent" in part["text"]

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, computed_field
 
 from statewright.server.http.encode import encode, error_response, success_response
 
@@ -39,6 +40,28 @@ VALUES: dict[str, tuple[Any, Any]] = {
 def test_every_value_can_be_encoded(name: str):
     value, expected = VALUES[name]
     assert json.loads(encode(value)) == expected
+
+
+@pytest.mark.parametrize("key", [None, True, 1, 1.5, (1, 2), b"x"])
+def test_a_key_has_one_form_on_both_paths(key: object):
+    fast, slow = json.loads(encode({key: 0})), json.loads(encode({key: 0, "\ud800": 0}))
+    assert set(slow) == {*fast, "\ud800"}
+
+
+def test_a_model_whose_computed_field_raises_is_encoded_as_text():
+    class Broken(BaseModel):
+        n: int
+
+        @computed_field
+        @property
+        def half(self) -> float:
+            raise KeyError("half")
+
+    assert json.loads(encode({"a": [Broken(n=1)], "b": 2})) == {"a": ["<Broken>"], "b": 2}
+
+
+def test_an_integer_that_python_does_not_write_is_described():
+    assert json.loads(encode({"\ud800": 10**5000}))["\ud800"] == "an integer of 16610 bits"
 
 
 def test_deep_values_are_cut_off_at_a_depth():

@@ -130,3 +130,16 @@ def test_more_modules_may_be_allowed_over_the_same_registrations(module: str) ->
     assert more.find(f"{module}:send")
     with pytest.raises(UnknownHandler):
         handlers.find(f"{module}:send")
+
+
+def test_methods_of_two_objects_are_two_handlers() -> None:
+    class Mailer:
+        def send(self, context: object) -> str:
+            return "sent"
+
+    Mailer.send.__qualname__ = "Mailer.send"  # as if the class was defined in a module
+    first, second = Mailer(), Mailer()
+    handlers = Handlers({"send": first.send})
+    handlers.register("send", first.send)
+    with pytest.raises(InvalidConfig, match="Two functions"):
+        handlers.register("send", second.send)
