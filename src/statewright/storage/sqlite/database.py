@@ -127,8 +127,8 @@ class SqliteDatabase(Database):
         self._queue: deque[_Write[Any]] = deque()
         self._transaction_begun = False
         """True from before `BEGIN` until the end of a transaction. If the next writer finds it set, the transaction was
-        interrupted. `Connection.in_transaction` cannot replace it: that is false after SQLite itself has rolled back, when
-        the head cache still has to be cleared."""
+        interrupted. `Connection.in_transaction` cannot replace it: that is false after SQLite itself has rolled back,
+        when the head cache still has to be cleared."""
         self._reset_writer()
         self._readers: list[sqlite3.Connection] = []
         self._pid = os.getpid()
