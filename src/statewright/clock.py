@@ -15,10 +15,12 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from statewright.futures import SafeEvent
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 Seconds = float
 Duration = float | timedelta
 """A number of seconds, or a timedelta."""
@@ -32,6 +34,16 @@ def as_seconds(duration: Duration) -> Seconds:
 def iso(instant: datetime) -> str:
     """Return an instant as the API and records write it, in UTC: `2026-01-02T00:00:00Z`."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def microseconds(instant: datetime) -> int:
+    """Return an instant as the number of microseconds since 1970, which is how databases store it."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+def instant_of(count: int) -> datetime:
+    """Reverse `microseconds`."""
+    return _EPOCH + timedelta(microseconds=count)
 
 
 def backoff(attempt: int, *, initial: float, longest: float, factor: float = 2.0) -> float:

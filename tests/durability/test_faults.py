@@ -306,7 +306,7 @@ def locked(path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_locked_file_is_waited_for_and_then_reported(
     path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.1)
+    monkeypatch.setattr(module, "BUSY_TIMEOUT", 0.1)
     with SqliteSaver(path) as saver:
         world = World(saver)
         world.begin(3)
@@ -320,7 +320,7 @@ def test_a_locked_file_is_waited_for_and_then_reported(
 def test_a_file_that_is_locked_during_a_run_stops_it_where_it_was_saved(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.1)
+    monkeypatch.setattr(module, "BUSY_TIMEOUT", 0.1)
     holders: list[Any] = []
 
     def lock_it(n: int) -> None:
@@ -424,7 +424,7 @@ def test_a_reference_to_an_error_does_not_block_later_saves(
     path: Path, monkeypatch: pytest.MonkeyPatch, by_writing: bool
 ) -> None:
     """A statement that was not at its end when it failed would hold its connection at the state that it has read."""
-    monkeypatch.setattr(module, "PATIENCE", 0.1)
+    monkeypatch.setattr(module, "BUSY_TIMEOUT", 0.1)
 
     def fail(connection: sqlite3.Connection) -> None:
         rows = connection.execute("SELECT * FROM records")

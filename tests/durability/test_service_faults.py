@@ -321,7 +321,7 @@ def full(path: Path) -> tuple[Callable[[], None], Callable[[], None]]:
 async def test_a_run_ends_though_the_file_could_not_be_used_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, graph: str, kind: Any
 ) -> None:
-    monkeypatch.setattr("statewright.storage.sqlite.database.PATIENCE", 0.02)
+    monkeypatch.setattr("statewright.storage.sqlite.database.BUSY_TIMEOUT", 0.02)
     path = tmp_path / "runs.db"
     place = Places(path)
     faulted: Any = Faulted(place)

@@ -1,13 +1,13 @@
-"""Checkpoints and results as lists, numbers and text: the plain data that savers outside memory store.
+"""Checkpoints and saved results as plain data: the lists, numbers and text that persistent savers encode.
 
-Ids that can be derived from the checkpoint are omitted, and so are empty parts at the end, because a thread of many
-small supersteps consists mostly of this data. `plain_x` converts a value to plain data, `restore_x` reverses it.
+`plain_x` converts an x to plain data, and `restore_x` reverses it. A thread of many small supersteps consists mostly of
+this data, so it is kept short: ids that can be derived from the checkpoint are omitted, and so are empty parts at the
+end of a list, which `restore_x` fills up again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 from statewright.checkpoint.model import (
@@ -30,6 +30,7 @@ from statewright.checkpoint.model import (
     TimeLimit,
     Values,
 )
+from statewright.clock import instant_of, microseconds
 from statewright.errors import DamagedDatabase
 from statewright.events import DurableKind, Log
 from statewright.events import Entry as LogEntry
@@ -37,25 +38,15 @@ from statewright.ids import CheckpointId, InterruptId, TaskId, short_id, whole_i
 from statewright.serde.annotations import plain_annotation, restore_annotation
 from statewright.serde.serde import Serde
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 SOURCES: tuple[Source, ...] = ("input", "loop", "update", "fork")
-KINDS: tuple[InterruptKind, ...] = ("question", "timer", "event")
+"""Stored by their indexes: add new ones at the end."""
+INTERRUPT_KINDS: tuple[InterruptKind, ...] = ("question", "timer", "event")
+"""Stored by their indexes: add new ones at the end."""
 REPORTED: Final = "\x00reported"
 """The field for the writes that a subgraph reports to its caller. No user-defined field has this name."""
 
-Entry = tuple[int, str, Any]
-"""A saved result: its kind, the id of a task or question, and the plain form."""
-
-
-def microseconds(instant: datetime) -> int:
-    """Return a time as microseconds since 1970."""
-    return (instant - _EPOCH) // _MICROSECOND
-
-
-def instant_of(count: int) -> datetime:
-    """Return the time so many microseconds after 1970."""
-    return _EPOCH + timedelta(microseconds=count)
+PendingEntry = tuple[int, str, Any]
+"""A part of a `Pending`: its kind, the id of its task or question, and its plain form."""
 
 
 def plain_control(commit: Commit) -> list[Any]:
@@ -70,14 +61,14 @@ def plain_control(commit: Commit) -> list[Any]:
     ]
     optional: dict[str, Any] = {}
     if checkpoint.held:
-        optional["held"] = [_plain_held(held, checkpoint_id) for held in checkpoint.held]
+        optional["held"] = [_plain_deferred_task(held, checkpoint_id) for held in checkpoint.held]
     if checkpoint.joins:
         optional["joins"] = {key: sorted(sources) for key, sources in checkpoint.joins.items()}
     if commit.graph_version is not None:
         optional["version"] = commit.graph_version
-    if len(metadata) > ("nodes" in metadata):
-        optional["metadata"] = {key: value for key, value in metadata.items() if key != "nodes"}
-    if key_of(checkpoint_id).hex() != checkpoint_id:
+    if other_metadata := {key: value for key, value in metadata.items() if key != "nodes"}:
+        optional["metadata"] = other_metadata
+    if key_of(checkpoint_id).hex() != checkpoint_id:  # the id cannot be derived from its key
         optional["id"] = checkpoint_id
     return [*plain, optional] if optional else plain
 
@@ -90,12 +81,12 @@ def restore_saved_checkpoint(
     parent_id: CheckpointId | None,
     run_id: str,
     values: Values,
-    entries: Sequence[Entry],
+    entries: Sequence[PendingEntry],
     serde: Serde,
 ) -> SavedCheckpoint:
-    """Return a checkpoint from the forms of its parts: `plain_control`, the stored fields and `plain_pending`."""
+    """Return a checkpoint from the stored forms of its parts: its control data, its values and its saved results."""
     created_at, step, source, nodes, plain_frontier = control[:5]
-    optional: dict[str, Any] = control[5] if len(control) > 5 else {}
+    optional = _optional_control(control)
     checkpoint_id = id_of(control, key)
     joins = {name: frozenset(cast("list[str]", sources)) for name, sources in optional.get("joins", {}).items()}
     frontier = tuple(restore_task(task, checkpoint_id, index) for index, task in enumerate(plain_frontier))
@@ -123,7 +114,12 @@ def restore_saved_checkpoint(
 
 def id_of(control: Sequence[Any], key: bytes) -> CheckpointId:
     """Return the id of a checkpoint: its key in hexadecimal digits, unless its control data has another one."""
-    return CheckpointId((control[5].get("id") if len(control) > 5 else None) or key.hex())
+    return CheckpointId(_optional_control(control).get("id") or key.hex())
+
+
+def _optional_control(control: Sequence[Any]) -> dict[str, Any]:
+    """Return the parts of control data that most checkpoints do not have."""
+    return control[5] if len(control) > 5 else {}
 
 
 def key_of(checkpoint_id: str) -> bytes:
@@ -134,7 +130,7 @@ def key_of(checkpoint_id: str) -> bytes:
         key = b""
     if len(key) == 16 and key.hex() == checkpoint_id:  # an id with uppercase letters differs, so it is hashed
         return key
-    from hashlib import blake2b
+    from hashlib import blake2b  # loads OpenSSL, which generated ids do not need
 
     return blake2b(checkpoint_id.encode(), digest_size=16).digest()
 
@@ -143,7 +139,11 @@ def key_of(checkpoint_id: str) -> bytes:
 
 
 def plain_task(task: Task, checkpoint_id: str, index: int) -> Any:
-    """Return a task of a checkpoint; only its node if it reads the state and was created at this index of it."""
+    """Return a task of a checkpoint as plain data.
+
+    That is only the name of its node in the most frequent case: it reads the state, and the commit of this checkpoint
+    has made it due, at the position that is also its index in the frontier.
+    """
     is_new = task.origin == checkpoint_id
     if is_new and task.position == index and task.arg is NO_ARG:
         return task.node
@@ -169,12 +169,16 @@ def restore_task(plain: Any, checkpoint_id: str, index: int) -> Task:
     return TimedTask(node, arg, origin, position, TimeLimit(*timeout))
 
 
-def _plain_held(held: DeferredTask, checkpoint_id: str) -> list[Any]:
-    return [plain_task(held.task, checkpoint_id, -1), held.gather, held.sender]
+_NO_INDEX: Final = -1
+"""As the index of a deferred task, which is not in the frontier. It differs from every position, so that is stored."""
+
+
+def _plain_deferred_task(held: DeferredTask, checkpoint_id: str) -> list[Any]:
+    return [plain_task(held.task, checkpoint_id, _NO_INDEX), held.gather, held.sender]
 
 
 def _restore_deferred_task(plain: Sequence[Any], checkpoint_id: str) -> DeferredTask:
-    return DeferredTask(restore_task(plain[0], checkpoint_id, -1), gather=plain[1], sender=plain[2])
+    return DeferredTask(restore_task(plain[0], checkpoint_id, _NO_INDEX), gather=plain[1], sender=plain[2])
 
 
 def plain_result(result: TaskResult) -> list[Any]:
@@ -195,13 +199,14 @@ def restore_result(plain: Sequence[Any], task: Task) -> TaskResult:
 # -- results saved for a frontier
 
 COMPLETED, INTERRUPTS, ANSWERS, ERRORS, ATTEMPTS, JOURNAL, PAUSED, RETRIES, SETTLED = range(9)
-"""The kinds of entries, which are stored as these numbers."""
+"""The kinds of entries. These numbers are stored."""
 _SEPARATOR: Final = "\x1f"
 
 
-def plain_pending(pending: Pending, serde: Serde) -> list[Entry]:
-    """Return saved results, entry by entry."""
-    entries: list[Entry] = [(COMPLETED, task, plain_result(result)) for task, result in pending.completed.items()]
+def plain_pending(pending: Pending, serde: Serde) -> list[PendingEntry]:
+    """Return the saved results of a frontier, entry by entry."""
+    entries: list[PendingEntry] = []
+    entries += [(COMPLETED, task, plain_result(result)) for task, result in pending.completed.items()]
     for task, questions in pending.interrupts.items():
         entries.append((INTERRUPTS, task, [_plain_interrupt(question, serde) for question in questions]))
     # An entry for each question, so that a task with many questions writes each of them once.
@@ -224,9 +229,10 @@ def journal_text(key: JournalKey) -> str:
     return f"{task}{_SEPARATOR}{ordinal}{_SEPARATOR}{name}"
 
 
-def restore_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: Serde) -> Pending:
-    """Reverse `plain_pending`. Raises DamagedDatabase for a result of a task that is not due."""
+def restore_pending(entries: Sequence[PendingEntry], frontier: Sequence[Task], serde: Serde) -> Pending:
+    """Reverse `plain_pending`. Raises DamagedDatabase for an unknown kind, or a result of a task that is not due."""
     pending = Pending()
+    # Entries were saved as tasks ended, but `Pending` promises questions in task order.
     order = {task.id: index for index, task in enumerate(frontier)} if len(entries) > 1 else {}
     entries = sorted(entries, key=lambda entry: order.get(TaskId(entry[1]), 0))
     tasks = {task.id: task for task in frontier} if any(kind == COMPLETED for kind, _, _ in entries) else {}
@@ -255,15 +261,17 @@ def restore_pending(entries: Sequence[Entry], frontier: Sequence[Task], serde: S
             task = TaskId(plain[0])
             settled = pending.settled.get(task, ())
             pending.settled[task] = (*settled, _restore_interrupt(plain[1], serde))
-        else:
+        elif kind == PAUSED:
             pending.paused = True
+        else:
+            raise DamagedDatabase(f"there is a saved result of the unknown kind {kind}")
     return pending
 
 
 def _plain_interrupt(question: Interrupt, serde: Serde) -> list[Any]:
     due = microseconds(question.due_at) if question.due_at is not None else None
     schema = plain_annotation(question.schema, serde.name_of)
-    plain = [question.id, KINDS.index(question.kind), question.value, question.event, due, schema]
+    plain = [question.id, INTERRUPT_KINDS.index(question.kind), question.value, question.event, due, schema]
     if question.key is None and question.schema_form is None and not question.namespace:
         return plain
     return [*plain, question.key, question.schema_form, question.namespace]
@@ -276,7 +284,7 @@ def _restore_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
     return Interrupt(
         id=InterruptId(interrupt_id),
         value=value,
-        kind=KINDS[cast(int, kind)],
+        kind=INTERRUPT_KINDS[cast(int, kind)],
         schema=restore_annotation(schema, serde.named),
         event=event,
         due_at=instant_of(due) if due is not None else None,
@@ -288,7 +296,7 @@ def _restore_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
 
 # -- the log
 
-EVENTS: tuple[DurableKind, ...] = (
+EVENT_KINDS: tuple[DurableKind, ...] = (
     "run_started",
     "run_finished",
     "superstep_finished",
@@ -299,23 +307,26 @@ EVENTS: tuple[DurableKind, ...] = (
     "step_reported",
     "question_changed",
 )
-"""Kinds, which are stored by their indexes: add new ones at the end."""
-_NUMBER_OF_EVENT: Final[dict[str, int]] = {kind: number for number, kind in enumerate(EVENTS)}
+"""Stored by their indexes: add new ones at the end."""
+_EVENT_NUMBERS: Final[dict[str, int]] = {kind: number for number, kind in enumerate(EVENT_KINDS)}
 
 
 def plain_log(log: Log, namespace: str) -> list[Any]:
-    """Return the addition of one write to a log: its offset in the row, time, namespace, step and entries."""
+    """Return what one write adds to a log, as a batch of its own: offset, time, namespace, step and entries.
+
+    The offset is the number of its first event, relative to that of the row. It is 0, because the row begins with it.
+    """
     step = log.entries[0][1]
     return [0, microseconds(log.at), namespace, step, *plain_entries(log, step)]
 
 
 def plain_entries(log: Log, step: int) -> list[Any]:
-    """Return the entries of one write whose time and namespace are stored elsewhere."""
+    """Return the entries of one write, without its time and namespace, which a commit stores anyway."""
     return [_plain_entry(*entry, step) for entry in log.entries]
 
 
 def _plain_entry(kind: str, step: int, node: str | None, task: str | None, data: Any, first_step: int) -> list[Any]:
-    number = _NUMBER_OF_EVENT.get(kind, kind)
+    number = _EVENT_NUMBERS.get(kind, kind)
     if step == first_step and data is None:
         return [number] if node is None else [number, node, None if task is None else short_id(task)]
     return [number, node, None if task is None else short_id(task), data, step - first_step]
@@ -332,5 +343,5 @@ def restore_log(plain: Sequence[Any], run_id: str) -> tuple[str, Log]:
 def _restore_entry(plain: Sequence[Any], first_step: int) -> LogEntry:
     parts: tuple[Any, ...] = (*plain, None, None, None, None)
     number, node, task, data, steps_later = parts[:5]
-    kind: DurableKind = EVENTS[number] if isinstance(number, int) else number
+    kind: DurableKind = EVENT_KINDS[number] if isinstance(number, int) else number
     return kind, first_step + (steps_later or 0), node, whole_id(task) if task is not None else None, data

@@ -1,4 +1,4 @@
-"""Return values of nodes besides updates, and the targets START, END and STOP, which are not nodes."""
+"""What nodes return besides updates: Command and Send; and the targets START, END and STOP, which are not nodes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ STOP: Final = "__stop__"
 """As a `goto`: the run ends after this superstep. Due and deferred tasks are discarded, updates are kept."""
 
 RESERVED: Final = frozenset({START, END, STOP})
+"""Valid targets, or sources, that are not nodes: no node may have one of these names."""
 
 
 class Send:
-    """Start a node in the next superstep with its own input, as a task of its own.
+    """A task for a node in the next superstep, with an input of its own instead of the state.
 
     With `gather=True` it is deferred until no due or deferred task can still reach the node; then all gathered Sends to
-    it become one task, whose input is the list of their arguments. A `timeout` replaces that of the node for this task.
+    the node become one task, whose input is the list of their arguments. A `timeout` replaces that of the node for this
+    task.
     """
 
     __slots__ = ("arg", "gather", "node", "timeout")
@@ -113,13 +115,14 @@ class Command(Generic[Target]):
         return (goto,) if isinstance(goto, str | Send) else goto
 
     def __repr__(self) -> str:
-        fields = {"update": self.update, "goto": self.goto, "graph": self.graph}
-        arguments = [f"{name}={value!r}" for name, value in fields.items() if value not in (None, ())]
+        fields = {"update": self.update, "goto": self.goto or None, "graph": self.graph}
+        # By identity: an update may be of a type whose comparison is not a bool, such as an array.
+        arguments = [f"{name}={value!r}" for name, value in fields.items() if value is not None]
         return f"Command({', '.join(arguments + ([f'resume={self.resume!r}'] if self.resumes else []))})"
 
 
 class ToParent:
-    """As a target of a saved result: a Command for the graph that called this one, which waits for its siblings."""
+    """A Command for the graph that called this one, saved as a target until the siblings of its task have ended."""
 
     __slots__ = ("command",)
 
@@ -130,19 +133,19 @@ class ToParent:
         return f"ToParent({self.command!r})"
 
     def __eq__(self, other: object) -> bool:
-        return _dump_for_parent(self) == _dump_for_parent(other) if isinstance(other, ToParent) else NotImplemented
+        return _dump_to_parent(self) == _dump_to_parent(other) if isinstance(other, ToParent) else NotImplemented
 
     __hash__ = None  # pyright: ignore  # an update may be unhashable
 
 
-def _dump_for_parent(target: ToParent) -> list[Any]:
+def _dump_to_parent(target: ToParent) -> list[Any]:
     command = target.command
     return [command.update, list(command.targets), command.graph]
 
 
-def _load_for_parent(fields: list[Any]) -> ToParent:
+def _load_to_parent(fields: list[Any]) -> ToParent:
     update, goto, graph = fields
     return ToParent(Command(update=update, goto=goto, graph=graph))
 
 
-stored_as(58, ToParent, _dump_for_parent, _load_for_parent)
+stored_as(58, ToParent, _dump_to_parent, _load_to_parent)

@@ -11,10 +11,10 @@ import traceback
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from statewright.clock import Clock, SystemClock
+from statewright.clock import Clock, SystemClock, microseconds
 from statewright.errors import code_of
 from statewright.events import Event
 from statewright.extras import optional
@@ -62,21 +62,21 @@ class Tracing(Instrument):
 
     def on_run_started(self, event: Event) -> None:
         metadata = _caller_metadata(event)
-        parent = self._spans.remote(metadata) if metadata else None
+        parent = self._spans.remote_context(metadata) if metadata else None
         name = f"run {graph_of(event)}"
         self._runs.put(run_of(event), self._spans.open(name, _attributes(event), self._now, parent=parent))
 
     def on_run_finished(self, event: Event) -> None:
         outcome = event.data
         error = outcome.error if outcome.status == "failed" else None
-        # The error of a node is described in full by the span of its attempt.
-        self._end_run(event, outcome.status, error, described=outcome.node is None)
+        # The span of the attempt already has the error of a node in full.
+        self._end_run(event, outcome.status, error, in_full=outcome.node is None)
 
     def on_run_broken_off(self, event: Event) -> None:
         error = event.data if isinstance(event.data, Exception) else None
         self._end_run(event, "cancelled" if error is None else "failed", error)
 
-    def _end_run(self, event: Event, status: str, error: BaseException | None, *, described: bool = True) -> None:
+    def _end_run(self, event: Event, status: str, error: BaseException | None, *, in_full: bool = True) -> None:
         key, now = run_of(event), self._now
         latest, superstep, run = self._latest.pop(key), self._supersteps.pop(key), self._runs.pop(key)
         if latest is not None:
@@ -85,14 +85,14 @@ class Tracing(Instrument):
             self._spans.close(superstep, now)
         if run is not None:
             run.span.set_attribute("statewright.status", status)
-            self._spans.close(run, now, error=error, described=described)
+            self._spans.close(run, now, error=error, in_full=in_full)
 
     def on_superstep(self, event: Event) -> None:
         key, now = run_of(event), self._now
         previous = self._supersteps.pop(key)
         if previous is not None:
             self._spans.close(previous, now)
-        parent = self._spans.within(self._runs.get(key))
+        parent = self._spans.context_with(self._runs.get(key))
         attributes = {**_attributes(event), "statewright.tasks": len(event.data)}
         self._supersteps.put(key, self._spans.open(f"superstep {event.step}", attributes, now, parent=parent))
 
@@ -107,6 +107,7 @@ class Tracing(Instrument):
         if failed is not None:
             self._spans.leave(failed)
             self._spans.close(failed, self._now, error=error)
+        # The next attempt starts after its delay. No event says so, so its span is opened now, with that start time.
         self._begin_attempt(event, event.attempt + 1, nanoseconds(self._clock.now() + timedelta(seconds=delay)))
 
     def on_task_ended(self, event: Event) -> None:
@@ -119,7 +120,7 @@ class Tracing(Instrument):
         error = error_of(event)[0]
         self._spans.close(opened, self._now, error=error if is_failure(error) else None)
 
-    def _begin_attempt(self, event: Event, number: int, began: int) -> None:
+    def _begin_attempt(self, event: Event, number: int, start_time: int) -> None:
         key = run_of(event)
         attributes = {
             **_attributes(event),
@@ -127,10 +128,10 @@ class Tracing(Instrument):
             "statewright.task_id": event.task_id,
             "statewright.attempt": number,
         }
-        if number == 0:
+        if number == 0:  # attempts count from 1: the result came from the cache
             attributes["statewright.cached"] = True
-        parent = self._spans.within(self._supersteps.get(key) or self._runs.get(key))
-        opened = self._spans.open(f"node {event.node}", attributes, began, parent=parent)
+        parent = self._spans.context_with(self._supersteps.get(key) or self._runs.get(key))
+        opened = self._spans.open(f"node {event.node}", attributes, start_time, parent=parent)
         self._spans.enter(opened)
         self._attempts.put(task_of(event), opened)
         self._latest.put(key, opened)
@@ -151,28 +152,28 @@ class Tracing(Instrument):
 
     def on_model_called(self, event: Event) -> None:
         attributes = model_attributes(event.data)
-        self._call(event, f"chat {attributes['gen_ai.request.model']}", attributes, is_client=True)
+        self._record_call(event, f"chat {attributes['gen_ai.request.model']}", attributes, is_client=True)
 
     def on_tool_called(self, event: Event) -> None:
         attributes = tool_attributes(event.data)
-        self._call(event, f"execute_tool {attributes.get('gen_ai.tool.name', '')}", attributes)
+        self._record_call(event, f"execute_tool {attributes.get('gen_ai.tool.name', '')}", attributes)
 
-    def _call(self, event: Event, name: str, attributes: Mapping[str, Any], *, is_client: bool = False) -> None:
-        """Record a span for a call that is reported after it has ended."""
+    def _record_call(self, event: Event, name: str, attributes: Mapping[str, Any], *, is_client: bool = False) -> None:
+        """Record a span for a call that is reported after it has ended. Only calls of tools report errors."""
         now = self._now
-        began = now - int(float(event.data.get("seconds") or 0) * 1e9)
-        opened = self._open_call(event, name, attributes, began, is_client=is_client)
+        start_time = now - int(float(event.data.get("seconds") or 0) * 1e9)
+        opened = self._open_call(event, name, attributes, start_time, is_client=is_client)
         if "error" in event.data:
-            self._spans.fail(opened.span, "tool_error", str(event.data["error"]))
+            self._spans.mark_failed(opened.span, "tool_error", str(event.data["error"]))
         self._spans.close(opened, now)
 
     def _open_call(
-        self, event: Event, name: str, attributes: Mapping[str, Any], began: int, *, is_client: bool = False
+        self, event: Event, name: str, attributes: Mapping[str, Any], start_time: int, *, is_client: bool = False
     ) -> OpenSpan:
         """Start a span within the current one, or within that of the attempt if none is current."""
-        parent = None if self._spans.has_current else self._spans.within(self._attempts.get(task_of(event)))
+        parent = None if self._spans.has_current else self._spans.context_with(self._attempts.get(task_of(event)))
         all_attributes = {**_attributes(event), "statewright.node": event.node, **attributes}
-        return self._spans.open(name, all_attributes, began, parent=parent, is_client=is_client)
+        return self._spans.open(name, all_attributes, start_time, parent=parent, is_client=is_client)
 
     @property
     def _now(self) -> int:
@@ -192,7 +193,10 @@ def _attributes(event: Event) -> dict[str, Any]:
 
 
 def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
-    """Return the metadata that the caller of a graph passed, from the current scope, whose run is starting."""
+    """Return the metadata in the config of a run that is starting; None for a subgraph, and if there is none.
+
+    The event does not contain the config, but the run is that of the current scope.
+    """
     scope = current_scope()
     if event.namespace or scope is None or scope.run.run_id != event.run_id:
         return None
@@ -200,29 +204,30 @@ def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
     return cast("Mapping[str, Any]", metadata) if isinstance(metadata, Mapping) else None
 
 
-# -- spans: the only code that uses OpenTelemetry
+# -- spans, in terms of OpenTelemetry
 #
 # The span of a node becomes the current one where the node runs, so that spans of the user are nested in it. Concurrent
 # nodes have contexts of their own, which end with them. A node that runs alone shares the context of the run, so the
 # previous span must become current again. That is not done with the token of a context variable: a node may end in
 # another context than it began in, where a token is invalid, while leaving the span has no effect.
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PARENT: Final = ("traceparent", "tracestate")
 
 
 def nanoseconds(instant: datetime) -> int:
     """Return an instant in nanoseconds since the epoch."""
-    return (instant - _EPOCH) // timedelta(microseconds=1) * 1000
+    return microseconds(instant) * 1000
 
 
 @dataclass(slots=True)
 class OpenSpan:
-    """A span that has not ended, and the context before it."""
+    """A span that has not ended."""
 
     span: Span
-    began: int
-    before: Context
+    start_time: int
+    """In nanoseconds, like all times of spans. It may be in the future."""
+    outer: Context
+    """The context in which it was opened, which is restored when it is left."""
 
 
 class Spans:
@@ -238,7 +243,7 @@ class Spans:
         self._redactor = redactor
         self._tracer: Tracer = trace.get_tracer("statewright", tracer_provider=provider)
 
-    def remote(self, metadata: Mapping[str, Any]) -> Context | None:
+    def remote_context(self, metadata: Mapping[str, Any]) -> Context | None:
         """Return the context of a remote caller from its `traceparent`; None if that is absent or invalid."""
         headers = {name: str(metadata[name]) for name in _PARENT if isinstance(metadata.get(name), str)}
         context = self._propagator.extract(headers, self._context.get_current()) if headers else None
@@ -246,8 +251,8 @@ class Spans:
             return None
         return context
 
-    def within(self, parent: OpenSpan | None) -> Context | None:
-        """Return the current context with a span as the current one; None if there is no span."""
+    def context_with(self, parent: OpenSpan | None) -> Context | None:
+        """Return a copy of the current context in which the span is the current one; None without a span."""
         return self._trace.set_span_in_context(parent.span) if parent is not None else None
 
     @property
@@ -259,52 +264,52 @@ class Spans:
         self,
         name: str,
         attributes: Mapping[str, Any],
-        began: int,
+        start_time: int,
         *,
         parent: Context | None = None,
         is_client: bool = False,
     ) -> OpenSpan:
         """Start a span within the parent, by default within the current span. `is_client` marks a call of a service."""
         kind: SpanKind = self._trace.SpanKind.CLIENT if is_client else self._trace.SpanKind.INTERNAL
-        span = self._tracer.start_span(name, parent, kind, attributes, start_time=began)
-        return OpenSpan(span, began, self._context.get_current())
+        span = self._tracer.start_span(name, parent, kind, attributes, start_time=start_time)
+        return OpenSpan(span, start_time, self._context.get_current())
 
     def enter(self, opened: OpenSpan) -> None:
         """Make a span the current one."""
         if opened.span.get_span_context().is_valid:
             self._context.attach(self._trace.set_span_in_context(opened.span))
 
-    def is_entered(self, opened: OpenSpan) -> bool:
+    def is_current(self, opened: OpenSpan) -> bool:
         """Return True if the span is the current one."""
         return self._trace.get_current_span() is opened.span
 
     def leave(self, opened: OpenSpan) -> None:
-        """Restore the context before the span, if the span is the current one."""
-        if self.is_entered(opened):
-            self._context.attach(opened.before)
+        """Restore the context in which the span was opened, if the span is the current one."""
+        if self.is_current(opened):
+            self._context.attach(opened.outer)
 
     def close(
-        self, opened: OpenSpan, ended: int, *, error: BaseException | None = None, described: bool = True
+        self, opened: OpenSpan, end_time: int, *, error: BaseException | None = None, in_full: bool = True
     ) -> None:
-        """End a span, with the error that ended it if there is one. Only a `described` error is recorded in full.
+        """End a span, with the error that ended it if there is one: `in_full` with its traceback, or its message only.
 
         The span of an attempt that was never made, because its time had not come, is dropped.
         """
-        if ended < opened.began:
+        if end_time < opened.start_time:
             return
         if error is not None:
-            self._fail(opened.span, error, described)
-        opened.span.end(ended)
+            self._record_error(opened.span, error, in_full=in_full)
+        opened.span.end(end_time)
 
-    def _fail(self, span: Span, error: BaseException, described: bool) -> None:
+    def _record_error(self, span: Span, error: BaseException, *, in_full: bool) -> None:
         message = self._redactor.text(str(error))
-        if described and span.is_recording():
+        if in_full and span.is_recording():
             stacktrace = self._redactor.text("".join(traceback.format_exception(error)))
             span.record_exception(error, {"exception.message": message, "exception.stacktrace": stacktrace})
-        self.fail(span, code_of(error), f"{type(error).__name__}: {message}")
+        self.mark_failed(span, code_of(error), f"{type(error).__name__}: {message}")
 
-    def fail(self, span: Span, code: str, message: str) -> None:
-        """Mark a span as failed."""
+    def mark_failed(self, span: Span, code: str, message: str) -> None:
+        """Mark a span as failed, with the code of the error as its type."""
         span.set_attribute("error.type", code)
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, self._redactor.text(message)))
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from statewright.cache import CacheKey
-from statewright.checkpoint.forms import microseconds
-from statewright.clock import Clock, SystemClock
+from statewright.clock import Clock, SystemClock, microseconds
 from statewright.errors import SerdeError
 from statewright.futures import LightFuture
 from statewright.storage.damage import reading

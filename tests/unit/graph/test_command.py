@@ -1,5 +1,7 @@
 """The words with which a node answers."""
 
+from typing import Any
+
 import pytest
 
 from statewright import END, START, STOP, Command, Send
@@ -48,6 +50,17 @@ def test_a_command_is_shown_with_what_it_says() -> None:
     assert repr(Command(update={"x": 1}, goto="a")) == "Command(update={'x': 1}, goto='a')"
     assert repr(Command(resume=None)) == "Command(resume=None)"
     assert repr(Command(graph=Command.PARENT)) == "Command(graph='__parent__')"
+
+
+def test_an_update_whose_comparison_is_not_a_bool_can_be_shown() -> None:
+    class Array:
+        def __eq__(self, other: object) -> Any:
+            raise ValueError("the truth value of an array is ambiguous")
+
+        def __repr__(self) -> str:
+            return "array"
+
+    assert repr(Command(update=Array())) == "Command(update=array)"
     assert repr(Send("a", 1, gather=True)) == "Send('a', 1, gather=True)"
     assert repr(Send("a", 1)) == "Send('a', 1)"
 

@@ -40,7 +40,7 @@ def bench() -> Bench:
 
 def test_a_span_has_its_times_its_parent_and_its_attributes(bench: Bench) -> None:
     outer = bench.spans.open("outer", {"n": 1}, 100)
-    inner = bench.spans.open("inner", {}, 200, parent=bench.spans.within(outer), is_client=True)
+    inner = bench.spans.open("inner", {}, 200, parent=bench.spans.context_with(outer), is_client=True)
     bench.spans.close(inner, 300)
     bench.spans.close(outer, 400)
     first, second = bench.ended
@@ -52,7 +52,7 @@ def test_a_span_has_its_times_its_parent_and_its_attributes(bench: Bench) -> Non
 def test_an_entered_span_is_current_until_it_is_left(bench: Bench) -> None:
     before = trace.get_current_span()
     opened = bench.spans.open("a", {}, 1)
-    assert not bench.spans.is_entered(opened)
+    assert not bench.spans.is_current(opened)
     bench.spans.enter(opened)
     assert trace.get_current_span() is opened.span
     assert bench.spans.has_current
@@ -90,7 +90,7 @@ def test_an_error_is_recorded_without_secrets(bench: Bench) -> None:
 
 def test_an_error_may_be_recorded_by_name_only(bench: Bench) -> None:
     opened = bench.spans.open("a", {}, 1)
-    bench.spans.close(opened, 2, error=ValueError("x"), described=False)
+    bench.spans.close(opened, 2, error=ValueError("x"), in_full=False)
     assert (bench.ended[0].events, bench.ended[0].status.description) == ((), "ValueError: x")
 
 
@@ -100,7 +100,7 @@ def test_a_span_that_would_begin_later_is_dropped(bench: Bench) -> None:
 
 
 def test_a_remote_parent(bench: Bench) -> None:
-    parent = bench.spans.remote({"traceparent": TRACEPARENT, "tracestate": "a=b", "other": 1})
+    parent = bench.spans.remote_context({"traceparent": TRACEPARENT, "tracestate": "a=b", "other": 1})
     bench.spans.close(bench.spans.open("a", {}, 1, parent=parent), 2)
     (span,) = bench.ended
     assert f"{span.parent.trace_id:032x}-{span.parent.span_id:016x}" == TRACEPARENT[3:-3]
@@ -109,15 +109,15 @@ def test_a_remote_parent(bench: Bench) -> None:
 
 @pytest.mark.parametrize("metadata", [{}, {"traceparent": "nonsense"}, {"traceparent": 7}, {"traceparent": ""}])
 def test_an_invalid_parent_is_ignored(bench: Bench, metadata: dict[str, Any]) -> None:
-    assert bench.spans.remote(metadata) is None
+    assert bench.spans.remote_context(metadata) is None
 
 
 def test_an_invalid_parent_is_not_replaced_by_the_current_span(bench: Bench) -> None:
-    remote = bench.spans.remote({"traceparent": TRACEPARENT})
+    remote = bench.spans.remote_context({"traceparent": TRACEPARENT})
     assert remote is not None
     token = context.attach(remote)
     try:
-        assert bench.spans.remote({"other": 1}) is None
+        assert bench.spans.remote_context({"other": 1}) is None
     finally:
         context.detach(token)
 

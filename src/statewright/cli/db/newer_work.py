@@ -15,9 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from statewright.checkpoint.forms import instant_of
 from statewright.cli.console.table import format_instant
 from statewright.cli.db.files import connect_to_read
+from statewright.clock import instant_of
 from statewright.ids import drawn_at
 from statewright.runs import RECORDS, Worker, columns_of
 

@@ -80,7 +80,7 @@ class Superstep:
             self.under_way.discard(index)
             if self.closed:
                 return
-            if self.ending or (type(outcome) is Failure and not outcome.leaves):
+            if self.ending or (type(outcome) is Failure and not outcome.is_parent_command):
                 changed = self._accept_while_ending(index, outcome)
             else:
                 self.outcomes[index] = outcome
@@ -130,10 +130,10 @@ class Superstep:
     def _accept_while_ending(self, index: int, outcome: Outcome) -> bool:
         """Accept a failure, or an outcome after one. Return True if waiting threads must be notified."""
         is_first_failure = not self.ending
-        if type(outcome) is not Failure or outcome.leaves or is_first_failure:
+        if type(outcome) is not Failure or outcome.is_parent_command or is_first_failure:
             self.outcomes[index] = outcome
         elif not isinstance(outcome.error, RunCancelled | NodeCancelledError):  # a task that was stopped has not failed
-            outcome.came_later = self.failure is not None
+            outcome.is_secondary = self.failure is not None
             self.outcomes[index] = outcome
         self._remaining -= 1
         if is_first_failure:

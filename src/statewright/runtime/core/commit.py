@@ -28,7 +28,7 @@ from statewright.graph import START, Send
 from statewright.ids import CheckpointId, TaskId
 from statewright.runtime.core.apply import changeable_fields, deltas, differences
 from statewright.runtime.core.program import Program
-from statewright.runtime.invocation.outcome import RestStatus
+from statewright.runtime.invocation.outcome import OutcomeStatus
 from statewright.runtime.invocation.run import Run
 
 
@@ -218,7 +218,7 @@ def superstep_entries(results: Sequence[TaskResult], step: int) -> Entries:
     return (*(("task_finished", step, task.node, task.id, None) for task in tasks), end)
 
 
-def finished_entries(run: Run, status: RestStatus, error: BaseException | None = None) -> Entries:
+def finished_entries(run: Run, status: OutcomeStatus, error: BaseException | None = None) -> Entries:
     """Return the last entry of a run."""
     if run.nested:
         return ()

@@ -26,13 +26,11 @@ from statewright.checkpoint import (
     TimedTask,
 )
 from statewright.errors import GraphVersionMismatch, suggestion
-from statewright.graph import END, START, STOP, Graph, JoinEdge, NodeError, Send
+from statewright.graph import Graph, JoinEdge, NodeError, Send
+from statewright.graph.command import RESERVED
 from statewright.runtime.core.events import warn_unknown_field
 from statewright.runtime.core.fold import pairs_of
 from statewright.runtime.core.program import Program
-
-_RESERVED = frozenset((START, END, STOP))
-"""Valid targets that are not nodes."""
 
 
 def fit_to_graph(program: Program, saved: SavedCheckpoint) -> SavedCheckpoint:
@@ -101,7 +99,7 @@ def _names_known_nodes(program: Program, saved: SavedCheckpoint) -> bool:
     if not all(deferred.task.node in nodes and _has_sender(program, deferred) for deferred in checkpoint.held):
         return False
     results = saved.pending.completed.values()
-    return all(name in nodes or name in _RESERVED for result in results for name in _target_nodes(result))
+    return all(name in nodes or name in RESERVED for result in results for name in _target_nodes(result))
 
 
 def _has_sender(program: Program, deferred: DeferredTask) -> bool:
@@ -159,7 +157,7 @@ def _problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Ite
 
 def _unknown(program: Program, names: Iterable[str]) -> list[str]:
     nodes = program.nodes
-    return sorted({name for name in names if name not in nodes and name not in _RESERVED})
+    return sorted({name for name in names if name not in nodes and name not in RESERVED})
 
 
 def _suggestion(program: Program, name: str) -> str:

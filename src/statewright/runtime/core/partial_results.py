@@ -56,8 +56,8 @@ def _outcome_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | No
 
 def _first_failure(results: Sequence[Outcome | None]) -> Failure | None:
     """Return the failure that ended a superstep: the first in task order that is not a consequence of another one."""
-    failures = [result for result in results if type(result) is Failure and not result.leaves]
-    return min(failures, key=lambda failure: failure.came_later, default=None)
+    failures = [result for result in results if type(result) is Failure and not result.is_parent_command]
+    return min(failures, key=lambda failure: failure.is_secondary, default=None)
 
 
 def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
@@ -121,7 +121,7 @@ def _pending_of(run: Run, outcome: RunOutcome, results: Sequence[Outcome | None]
             pending.interrupts[task_id] = result.interrupts
             if settled := run.settled_by(task_id, result.interrupts):
                 pending.settled[task_id] = settled
-        elif type(result) is Failure and result.leaves:
+        elif type(result) is Failure and result.is_parent_command:
             # A Command for the parent waits until the siblings have ended, unless it is what ends this run.
             if not isinstance(outcome.error, ParentCommand):
                 commands = map(ToParent, cast(ParentCommand, result.error).commands)

@@ -111,4 +111,4 @@ class Calls:
 
 def _is_over(outcome: Outcome | None) -> bool:
     """Return True if a task with this outcome is not executed again."""
-    return type(outcome) is TaskResult or (type(outcome) is Failure and outcome.leaves)
+    return type(outcome) is TaskResult or (type(outcome) is Failure and outcome.is_parent_command)

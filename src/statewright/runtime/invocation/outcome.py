@@ -9,26 +9,26 @@ from statewright.graph import ParentCommand
 
 
 class Failure:
-    """The outcome of a task that raised."""
+    """The outcome of a task that raised: an error, or a Command for the calling graph, which also travels as one."""
 
-    __slots__ = ("came_later", "error", "is_saved", "task")
+    __slots__ = ("error", "is_saved", "is_secondary", "task")
 
     def __init__(self, task: Task, error: BaseException) -> None:
         self.task = task
         self.error = error
-        self.came_later = False
-        """True if another task had failed before, so that this is not the error of the superstep."""
+        self.is_secondary = False
+        """True if another task had failed before, whose error is the one that the superstep ends with."""
         self.is_saved = False
         """True if the failure is already saved in the thread and in its log."""
 
     @property
-    def leaves(self) -> bool:
-        """True if this is not an error: the task returned a Command for the graph that called this one."""
+    def is_parent_command(self) -> bool:
+        """True if the task has not failed, but returned a Command for the graph that called this one."""
         return isinstance(self.error, ParentCommand)
 
 
 class Pause:
-    """The outcome of a task that waits for answers."""
+    """The outcome of a task that waits: for answers, a time, or an event."""
 
     __slots__ = ("interrupts", "task")
 
@@ -38,27 +38,28 @@ class Pause:
 
 
 Outcome = TaskResult | Failure | Pause
-RestStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
+OutcomeStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
+"""The status of a run that has stopped. `waiting`: for what its interrupts ask for; `paused`: at a node named by
+`interrupt_before` or `interrupt_after`."""
 
 
 class RunOutcome:
-    """The outcome of a run: the return value of the core."""
+    """The outcome of a run, which `core.loop` returns to the driver."""
 
     __slots__ = ("checkpoint", "error", "interrupts", "node", "status")
 
     def __init__(
         self,
-        status: RestStatus,
+        status: OutcomeStatus,
         checkpoint: Checkpoint,
         *,
         interrupts: tuple[Interrupt, ...] = (),
         error: BaseException | None = None,
         node: str | None = None,
     ) -> None:
-        self.status: RestStatus = status
-        """`waiting`: for answers; `paused`: at a node named by `interrupt_before` or `interrupt_after`."""
+        self.status: OutcomeStatus = status
         self.checkpoint = checkpoint
         self.interrupts = interrupts
         self.error = error
         self.node = node
-        """The node that raised `error`; None if the error is not that of a node."""
+        """The node that raised `error`; None if no node did."""

@@ -13,12 +13,12 @@ from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, de
 from statewright.server.resources import THREAD
 
 router = APIRouter(prefix="/api/v1/threads/{id}", route_class=StrictRoute, tags=["threads"])
-At = Annotated[
+CheckpointOrHead = Annotated[
     str | None, Query(alias="checkpointId", description="The checkpoint; the head of the thread by default.")
 ]
 Branch = Annotated[str | None, Query(description="Only this branch.")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="The largest number of checkpoints.")]
-Checkpoint = Annotated[str, Query(min_length=1, max_length=200, description="The id of a checkpoint.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="The maximum number of checkpoints.")]
+CheckpointId = Annotated[str, Query(min_length=1, max_length=200, description="The id of a checkpoint.")]
 
 
 class ForkBody(Body):
@@ -45,22 +45,22 @@ class UpdateThreadBody(Body):
 
 
 @router.get("/state", **describe("Get the state of a thread.", THREAD, scope="threads:read", errors=(404,)))
-async def read_state(caller: CurrentCaller, thread_id: PathId, at: At = None) -> Response:
-    return success_response(await caller.service.threads.state(caller.workspace_id, thread_id, at))
+async def read_state(caller: CurrentCaller, thread_id: PathId, checkpoint_id: CheckpointOrHead = None) -> Response:
+    return success_response(await caller.service.threads.state(caller.workspace_id, thread_id, checkpoint_id))
 
 
 @router.get(
     "/history", **describe("List the checkpoints of a thread.", THREAD, many=True, scope="threads:read", errors=(404,))
 )
 async def read_history(caller: CurrentCaller, thread_id: PathId, branch: Branch = None, limit: Limit = 100) -> Response:
-    """The newest first, of all branches. Each names its parent."""
+    """Newest first, and of all branches unless `branch` is given. Each names its parent."""
     return success_response(
         await caller.service.threads.history(caller.workspace_id, thread_id, branch=branch, limit=limit)
     )
 
 
 @router.get("/diff", **describe("Compare two checkpoints.", JsonMap, scope="threads:read", errors=(404,)))
-async def read_diff(caller: CurrentCaller, thread_id: PathId, before: Checkpoint, after: Checkpoint) -> Response:
+async def read_diff(caller: CurrentCaller, thread_id: PathId, before: CheckpointId, after: CheckpointId) -> Response:
     return success_response(await caller.service.threads.diff(caller.workspace_id, thread_id, before, after))
 
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from statewright.checkpoint import BranchKey, Commit, LeaseRequest, Pending
 from statewright.checkpoint.encoding import Encoder, Entries
-from statewright.checkpoint.forms import JOURNAL, journal_text, key_of, microseconds
+from statewright.checkpoint.forms import JOURNAL, journal_text, key_of
 from statewright.checkpoint.lease import check_lease, has_moved
+from statewright.clock import microseconds
 from statewright.errors import CheckpointConflict, CheckpointNotFound, JournalConflict
 from statewright.events import Log
 from statewright.ids import CheckpointId

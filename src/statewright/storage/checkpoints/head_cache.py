@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from statewright.checkpoint.forms import instant_of
 from statewright.checkpoint.lease import LeasedThread
+from statewright.clock import instant_of
 
 
 class Thread(LeasedThread):

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, SavedCheckpoint, Values
-from statewright.checkpoint.forms import Entry, id_of, instant_of, restore_saved_checkpoint
+from statewright.checkpoint.forms import PendingEntry, id_of, restore_saved_checkpoint
+from statewright.clock import instant_of
 from statewright.errors import DamagedDatabase
 from statewright.ids import CheckpointId
-from statewright.storage.checkpoints.folding import SET, Base, Changes, Growth, Part, apply_changes, change_of, fold
+from statewright.storage.checkpoints.folding import SET, Base, Changes, Gain, Part, apply_changes, change_of, fold
 from statewright.storage.checkpoints.row_ids import (
     LAST_NUMBER,
     Interval,
@@ -76,8 +77,8 @@ class HistoryReader(LineReader):
                 recent = [{field: change for field, change in changes.items() if field in needed} for changes in recent]
             end = self._end_of_segments(interval)
             base, changes = (None, []) if growing is not None or end is None else self._segments(interval, end)
-            growth = self._growth(interval, end, settled, fields) if end is not None else {}
-            yield Part(base, changes, growth, recent)
+            gains = self._gains(interval, end, settled, fields) if end is not None else {}
+            yield Part(base, changes, gains, recent)
             growing = growing if growing is not None else base[1] if base is not None else None
             if growing is not None and (growing if fields is None else growing & fields) <= settled:
                 return
@@ -104,22 +105,22 @@ class HistoryReader(LineReader):
                 return (values, frozenset(growing)), later[::-1]
         return None, later[::-1]
 
-    def _growth(
+    def _gains(
         self, interval: Interval, end: int, settled: set[str], fields: frozenset[str] | None
-    ) -> dict[str, list[Growth]]:
+    ) -> dict[str, list[Gain]]:
         """Return the gains of growing fields in an interval; fields that are set in it are settled then."""
-        growth: dict[str, list[Growth]] = {}
+        gains: dict[str, list[Gain]] = {}
         needed = self._fields(interval.line) - settled
         for field in needed if fields is None else needed & fields:
-            entries: list[list[Growth]] = []
+            entries: list[list[Gain]] = []
             rows = self._connection.execute(self._sql["grown"], (interval.line, field, interval.first, number_of(end)))
             for whole, body in rows:
                 entries.append([gain for gain in self._decode(body) if gain[0] <= interval.last])
                 if whole and any(kind == SET for _, kind, _ in entries[-1]):
                     settled.add(field)
                     break
-            growth[field] = [gain for row in reversed(entries) for gain in row]
-        return growth
+            gains[field] = [gain for row in reversed(entries) for gain in row]
+        return gains
 
     def _fields(self, line: int) -> frozenset[str]:
         return frozenset(field for (field,) in self._connection.execute(self._sql["fields"], (line,)))
@@ -254,9 +255,9 @@ class HistoryReader(LineReader):
                         changes_by_row.setdefault(row_id_of(line, number_in_line), {})[field] = change_of(kind, gained)
         return changes_by_row
 
-    def _entries_of(self, row_ids: Sequence[int]) -> dict[int, list[Entry]]:
+    def _entries_of(self, row_ids: Sequence[int]) -> dict[int, list[PendingEntry]]:
         """Return the results that were saved for the frontiers of checkpoints."""
-        entries: dict[int, list[Entry]] = {}
+        entries: dict[int, list[PendingEntry]] = {}
         for first, last in _runs_of(row_ids):
             for row_id, kind, key, body in self._connection.execute(self._sql["pending"], (first, last)):
                 entries.setdefault(row_id, []).append((kind, key, self._decode(body)))

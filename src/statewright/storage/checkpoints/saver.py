@@ -24,9 +24,9 @@ from statewright.checkpoint import (
     check_workspace,
     checked_lease,
 )
-from statewright.checkpoint.forms import instant_of, restore_log
+from statewright.checkpoint.forms import restore_log
 from statewright.checkpoint.lease import check_lease, has_moved
-from statewright.clock import Duration
+from statewright.clock import Duration, instant_of
 from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
 from statewright.futures import MaybeFuture

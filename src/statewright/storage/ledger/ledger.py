@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from statewright.checkpoint.forms import instant_of, microseconds
+from statewright.clock import instant_of, microseconds
 from statewright.errors import SerdeError
 from statewright.futures import MaybeFuture
 from statewright.page import cut_page

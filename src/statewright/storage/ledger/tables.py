@@ -14,7 +14,7 @@ from typing import Any, Final, Generic
 
 from pydantic_core import from_json, to_json
 
-from statewright.checkpoint.forms import instant_of, microseconds
+from statewright.clock import instant_of, microseconds
 from statewright.errors import DuplicateRecord, InvalidConfig, SerdeError, suggestion
 from statewright.runs import Column, Record, Run, columns_of
 from statewright.runs.records.record import R

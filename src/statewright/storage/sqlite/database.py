@@ -14,8 +14,8 @@ another. Therefore a job checks before it writes, and may be called twice.
 
 *Interruptions.* Signal handlers run on the main thread and may raise between any two instructions. If that thread wrote
 for others, they could wait forever for a job that was taken from the queue and lost. So the main thread writes alone,
-if nothing is queued, and otherwise hands its job to the writer thread. `_has_begun` is set before `BEGIN`: if the next
-writer finds it set, the transaction was interrupted, and is rolled back.
+if nothing is queued, and otherwise hands its job to the writer thread. `_transaction_begun` is set before `BEGIN`: if
+the next writer finds it set, the transaction was interrupted, and is rolled back.
 
 *Rejected.* A connection for each thread, with `busy_timeout`: waiters poll, and each pays for the disk. A permanent
 writer thread for all writes: two context switches for each superstep of a single run. `synchronous=NORMAL`: the last
@@ -48,8 +48,8 @@ from statewright.storage.database import Database
 from statewright.storage.encryption import Encryptor
 from statewright.storage.locations import path_of
 from statewright.storage.sqlite.data_version import VersionedHeadCache, check_format
-from statewright.storage.sqlite.faults import check_in_place, identity_of, translated
-from statewright.storage.sqlite.forks import fork_between_transactions
+from statewright.storage.sqlite.faults import check_in_place, identity_of, translate_error
+from statewright.storage.sqlite.forks import defer_forks
 from statewright.storage.sqlite.migrate import prepare
 from statewright.storage.sqlite.statements import run_script, statements
 
@@ -57,12 +57,12 @@ T = TypeVar("T")
 Job = Callable[[sqlite3.Connection], T]
 """Work in a transaction. It checks before it writes, and may be called again after a rollback."""
 
-PATIENCE: Final = 10.0
+BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for the writes of other processes."""
-STATEMENTS: Final = 512
-"""Prepared statements kept by a connection: the views of a database have more than the default of 128."""
-LARGEST_GROUP: Final = 256
-"""Jobs in one transaction."""
+CACHED_STATEMENTS: Final = 512
+"""Prepared statements that a connection caches: savers, stores, caches and ledgers use more than the default of 128."""
+MAX_GROUP_SIZE: Final = 256
+"""The largest number of jobs in one transaction."""
 
 
 class _Write(LightFuture[T]):
@@ -115,31 +115,33 @@ class SqliteDatabase(Database):
         serde: Serde | None = None,
     ) -> None:
         self.path = path_of(path)
-        self._location = os.path.abspath(self.path)  # the working directory may change
+        self._absolute_path = os.path.abspath(self.path)  # the working directory may change
         self.serde = serde or Serde()
         self.seal = Encryptor(key, compress=compress)
         self.head_cache: HeadCache = VersionedHeadCache(self.path)
         self.ahead: dict[tuple[str, str], LightFuture[Any]] = {}
         self._lock = threading.Lock()
         """Held during a transaction."""
-        self._starting = threading.Lock()
+        self._writer_start_lock = threading.Lock()
         """Held while the writer thread is started."""
         self._queue: deque[_Write[Any]] = deque()
-        self._has_begun = False
-        """True while a transaction is open. If the next writer finds it set, the transaction was interrupted."""
-        self._forget_writer()
+        self._transaction_begun = False
+        """True from before `BEGIN` until the end of a transaction. If the next writer finds it set, the transaction was
+        interrupted. `Connection.in_transaction` cannot replace it: that is false after SQLite itself has rolled back,
+        when the head cache still has to be cleared."""
+        self._reset_writer()
         self._readers: list[sqlite3.Connection] = []
-        self._process = os.getpid()
-        with self._faults():
+        self._pid = os.getpid()
+        with self._translating_errors():
             self._connection = self._connect()
             try:
                 prepare(self._connection, self.path, self.seal)
             except BaseException:
                 _disconnect(self._connection)
                 raise
-        self._identity = identity_of(self._location)
+        self._identity = identity_of(self._absolute_path)
         self._closed = False
-        fork_between_transactions(self)
+        defer_forks(self)
 
     @property
     def transaction_lock(self) -> threading.Lock:
@@ -148,13 +150,13 @@ class SqliteDatabase(Database):
 
     @property
     def location(self) -> str:
-        """The path."""
+        """The path, as it was given."""
         return str(self.path)
 
     @property
     def scope(self) -> Hashable:
         """Equal for databases of this process with the same file."""
-        return self._identity or self._location
+        return self._identity or self._absolute_path
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
@@ -166,15 +168,15 @@ class SqliteDatabase(Database):
 
     def __del__(self) -> None:
         """Close on another thread, because a finaliser must not take locks, wait or write."""
-        if not self._closed and self._process == os.getpid() and not sys.is_finalizing():
+        if not self._closed and self._pid == os.getpid() and not sys.is_finalizing():
             workers.hand_over(self.close)
 
     def close(self) -> None:
         """Write all queued jobs and close the file. Later reads and writes raise."""
         if self._closed:
             return
-        self._check_process()
-        if is_main_thread():
+        self._reopen_after_fork()
+        if is_main_thread():  # not here, where a signal handler could interrupt a transaction with jobs of others
             try:
                 closing = submit_to_thread(self._close)
             except RuntimeError:  # the interpreter shuts down and starts no threads
@@ -187,15 +189,15 @@ class SqliteDatabase(Database):
     def _close(self) -> None:
         with self._lock:
             while self._queue:
-                self._drain()
+                self._write_next_group()
             self._closed = True
             while self._queue:  # jobs that were queued meanwhile fail
-                self._drain()
-            self._bell.set()
+                self._write_next_group()
+            self._wakeup.set()
             for connection in (*self._readers, self._connection):
                 _disconnect(connection)
             self._readers.clear()
-        if self._writer is not None and self._writer != threading.get_ident():
+        if self._writer is not None and self._writer != threading.get_ident():  # a job may close the database
             self._writer_ended.wait()
 
     # -- reading
@@ -203,12 +205,12 @@ class SqliteDatabase(Database):
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
         """Provide a connection that sees a single state of the database during the block."""
-        self._check_process()
-        with self._faults():
+        self._reopen_after_fork()
+        with self._translating_errors():
             connection = self._reader()
             try:
                 connection.execute("BEGIN")
-                check_format(connection, self.path)
+                check_format(connection, self.path)  # another process may have migrated the file
                 yield connection
             except BaseException as error:
                 # A cursor in a frame of the traceback would keep the read transaction open as long as the error exists.
@@ -223,8 +225,8 @@ class SqliteDatabase(Database):
 
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
-            raise sqlite3.ProgrammingError(_CLOSED)
-        check_in_place(self._location, self._identity)
+            raise _closed_error()
+        check_in_place(self._absolute_path, self._identity)
         try:
             return self._readers.pop()
         except IndexError:  # all connections are in use
@@ -242,7 +244,7 @@ class SqliteDatabase(Database):
         return submit_to_thread(call)
 
     def unsaved_of(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
-        self._check_process()
+        self._reopen_after_fork()
         commit = self.ahead.get(thread)
         return None if commit is None or commit.done() else commit
 
@@ -253,16 +255,16 @@ class SqliteDatabase(Database):
 
         Exceptions of signal handlers propagate; the job may have been done nevertheless.
         """
-        self._check_process()
+        self._reopen_after_fork()
         if is_main_thread():
             return self._write_on_main_thread(job)
         write = _Write(job)
         self._queue.append(write)
         with self._lock:
             while not write.done() and self._queue:  # the previous holder of the lock may have done it
-                self._drain()
+                self._write_next_group()
         if not write.done():  # the thread that had taken it was killed
-            raise _interrupted(self.path)
+            raise _killed_error(self.path)
         return write.result()
 
     def _write_on_main_thread(self, job: Job[T]) -> T:
@@ -279,66 +281,67 @@ class SqliteDatabase(Database):
         Meanwhile the database can be read but not written, and the disk needs room for a copy. Raises StorageLocked if
         another process writes.
         """
-        self._check_process()
-        with self._lock, self._faults():
+        self._reopen_after_fork()
+        with self._lock, self._translating_errors():
             if self._closed:
-                raise sqlite3.ProgrammingError(_CLOSED)
-            check_in_place(self._location, self._identity)
+                raise _closed_error()
+            check_in_place(self._absolute_path, self._identity)
             self._mark_begun()
             try:
                 self.head_cache.refresh(self._connection)
-                before = os.path.getsize(self._location)
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # now the file has all pages
+                before = os.path.getsize(self._absolute_path)
+                self._connection.execute("VACUUM")  # writes the whole file into the write-ahead log
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                self._connection.execute("VACUUM")
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                return before - os.path.getsize(self._location)
+                return before - os.path.getsize(self._absolute_path)
             finally:
-                self._undo()  # to clear the cache: VACUUM may change row ids
+                self._roll_back()  # no transaction is open, but VACUUM may change row ids, so the cache is cleared
 
     def hand_over(self, job: Job[T]) -> LightFuture[T]:
         """Queue a job for a transaction on the writer thread; jobs keep their order.
 
         It is done even if no caller waits for it any more. The future of a closed database raises.
         """
-        self._check_process()
+        self._reopen_after_fork()
         if self._writer is None:
             self._start_writer()
         write = _Write(job)
         self._queue.append(write)
-        if not self._bell.is_set():
-            self._bell.set()
+        if not self._wakeup.is_set():
+            self._wakeup.set()
         if self._closed:  # too late, unless `_close` has taken it from the queue
             try:
                 self._queue.remove(write)
             except ValueError:
                 return write
-            write.error = sqlite3.ProgrammingError(_CLOSED)
+            write.error = _closed_error()
             self._settle(write)
         return write
 
     def _start_writer(self) -> None:
-        with self._starting:  # not the lock of transactions, for which `hand_over` must not wait
+        with self._writer_start_lock:  # not the lock of transactions, for which `hand_over` must not wait
             if self._writer is None and not self._closed:
                 # Not a `threading.Thread`: one whose start is interrupted may wait for ever. If a signal comes between
                 # the start and the assignment there will be two writers, which does no harm.
-                self._writer = _thread.start_new_thread(_write_on, (ref(self), self._bell, self._writer_ended))
+                self._writer = _thread.start_new_thread(_write_on, (ref(self), self._wakeup, self._writer_ended))
 
-    def _forget_writer(self) -> None:
-        self._bell, self._writer_ended = SafeEvent(), SafeEvent()
+    def _reset_writer(self) -> None:
+        """Create the state of a writer thread that has not been started: at first, and after a fork."""
+        self._wakeup, self._writer_ended = SafeEvent(), SafeEvent()
         self._writer: int | None = None
 
     def _write_all(self) -> bool:
         """Write all queued jobs. Return False if the database is closed."""
         with self._lock:
             while self._queue:
-                self._drain()
+                self._write_next_group()
         return not self._closed
 
-    def _drain(self) -> None:
-        """Write queued jobs as one transaction. The lock is held, and signal handlers run on another thread."""
+    def _write_next_group(self) -> None:
+        """Write the first queued jobs as one transaction. The caller holds the lock, and is not the main thread."""
         queue, group = self._queue, list[_Write[Any]]()
         try:
-            while queue and len(group) < LARGEST_GROUP:
+            while queue and len(group) < MAX_GROUP_SIZE:
                 group.append(queue.popleft())
             if group and not self._write_group(group):
                 for write in group:
@@ -348,14 +351,14 @@ class SqliteDatabase(Database):
                 write.error = write.error or error
         except BaseException:  # this thread is being killed, which the others must learn as an error
             for write in group:
-                write.error = write.error or _interrupted(self.path)
+                write.error = write.error or _killed_error(self.path)
             raise
         finally:
             for write in group:
                 self._settle(write)
 
     def _settle(self, write: _Write[Any]) -> None:
-        if write.error is not None and (storage_error := translated(write.error, self.path)) is not None:
+        if write.error is not None and (storage_error := translate_error(write.error, self.path)) is not None:
             storage_error.__cause__ = write.error
             write.error = storage_error
         write.settle()
@@ -369,11 +372,11 @@ class SqliteDatabase(Database):
                 before = connection.total_changes
                 write.attempt(connection)
                 if write.error is not None and (connection.total_changes != before or not connection.in_transaction):
-                    self._undo()
+                    self._roll_back()
                     return False
             self._commit()
         except BaseException:
-            self._undo()
+            self._roll_back()
             raise
         return True
 
@@ -386,8 +389,8 @@ class SqliteDatabase(Database):
         try:
             self._write_single(write)
         finally:
-            if self._has_begun:  # the signal interrupted the rollback
-                self._undo()
+            if self._transaction_begun:  # the signal interrupted the rollback
+                self._roll_back()
         self._settle(write)
         return write.result()
 
@@ -398,35 +401,35 @@ class SqliteDatabase(Database):
             if write.error is None:
                 self._commit()
             else:
-                self._undo()
+                self._roll_back()
         except BaseException as error:
-            self._undo()
+            self._roll_back()
             write.error = error
 
     def _begin(self) -> None:
         if self._closed:
-            raise sqlite3.ProgrammingError(_CLOSED)
-        check_in_place(self._location, self._identity)
+            raise _closed_error()
+        check_in_place(self._absolute_path, self._identity)
         self._mark_begun()
         self._connection.execute("BEGIN IMMEDIATE")
         self.head_cache.refresh(self._connection)
 
     def _mark_begun(self) -> None:
-        """Mark a transaction as open, after a rollback of an interrupted one."""
-        if self._has_begun:
-            self._undo()
-        self._has_begun = True
+        """Mark a transaction as begun, after rolling back one that was interrupted."""
+        if self._transaction_begun:
+            self._roll_back()
+        self._transaction_begun = True
 
     def _commit(self) -> None:
         self._connection.execute("COMMIT")
-        self._has_begun = False
+        self._transaction_begun = False
 
-    def _undo(self) -> None:
-        """Roll back the open transaction, if there is one."""
-        if self._has_begun:
+    def _roll_back(self) -> None:
+        """Roll back the open transaction, if there is one. Its jobs may have changed the cache of heads, too."""
+        if self._transaction_begun:
             self._connection.rollback()
             self.head_cache.forget()
-            self._has_begun = False
+            self._transaction_begun = False
 
     # -- statements
 
@@ -452,11 +455,11 @@ class SqliteDatabase(Database):
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self._location,
-            timeout=PATIENCE,
+            self._absolute_path,
+            timeout=BUSY_TIMEOUT,
             isolation_level=None,
             check_same_thread=False,
-            cached_statements=STATEMENTS,
+            cached_statements=CACHED_STATEMENTS,
         )
         try:
             connection.execute("PRAGMA synchronous=FULL")
@@ -467,40 +470,40 @@ class SqliteDatabase(Database):
         _connections.add(connection)
         return connection
 
-    def _check_process(self) -> None:
-        """After a fork, open new connections: those of the parent must not even be closed."""
-        if self._process == os.getpid():
+    def _reopen_after_fork(self) -> None:
+        """Open new connections in a forked process: those of its parent must not even be closed (`_connections`)."""
+        if self._pid == os.getpid():
             return
-        with _after_fork:
-            if self._process == os.getpid():
+        with _reopen_lock:
+            if self._pid == os.getpid():
                 return
             self._readers, self._queue = [], deque()
-            self._lock, self._starting = threading.Lock(), threading.Lock()
-            self._forget_writer()
+            self._lock, self._writer_start_lock = threading.Lock(), threading.Lock()
+            self._reset_writer()
             self._connection = self._connect()
-            self._has_begun = False
+            self._transaction_begun = False
             self.head_cache.forget()
             self.ahead = {}
-            self._process = os.getpid()  # last, because other threads proceed once it is set
+            self._pid = os.getpid()  # last, because other threads proceed once it is set
 
     @contextmanager
-    def _faults(self) -> Generator[None]:
-        """Raise errors of SQLite as errors of Statewright."""
+    def _translating_errors(self) -> Generator[None]:
+        """Raise errors of SQLite and the file system as errors of Statewright."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
-            storage_error = translated(error, self.path)
+            storage_error = translate_error(error, self.path)
             if storage_error is None:
                 raise
             raise storage_error from error
 
 
-def _write_on(database: ref[SqliteDatabase], bell: SafeEvent, ended: SafeEvent) -> None:
+def _write_on(database: ref[SqliteDatabase], wakeup: SafeEvent, ended: SafeEvent) -> None:
     """Write queued jobs until the database is closed. The thread must not keep the database alive."""
     try:
         while True:
-            bell.wait()
-            bell.clear()
+            wakeup.wait()
+            wakeup.clear()
             open_database = database()
             if open_database is None or not open_database._write_all():  # pyright: ignore[reportPrivateUsage]
                 return
@@ -509,7 +512,12 @@ def _write_on(database: ref[SqliteDatabase], bell: SafeEvent, ended: SafeEvent) 
         ended.set()
 
 
-def _interrupted(path: Path) -> StorageUnavailable:
+def _closed_error() -> sqlite3.Error:
+    """Return an error for `translate_error`, which names the database: `... cannot be used: it was closed.`"""
+    return sqlite3.ProgrammingError("it was closed")
+
+
+def _killed_error(path: Path) -> StorageUnavailable:
     return StorageUnavailable(
         f"The thread that was writing to {path} was killed, so it is not known whether this write was saved. Read the "
         f"stored data before you write it again."
@@ -521,8 +529,7 @@ def _disconnect(connection: sqlite3.Connection) -> None:
     _connections.discard(connection)
 
 
-_CLOSED: Final = "it was closed"
-_after_fork = threading.Lock()
+_reopen_lock = threading.Lock()
 _connections: set[sqlite3.Connection] = set()
 """All open connections. They are referenced here because garbage collection would close a connection at once, which
 touches the disk; and closing a connection of the parent in a forked process would release the locks of the parent."""

@@ -19,8 +19,8 @@ _PRIMARY = 0xFF
 """Mask of the primary result code; the upper bits are details."""
 
 
-def translated(error: BaseException, path: Path) -> StorageError | None:
-    """Return the error for a fault of SQLite or the file system; None for other exceptions."""
+def translate_error(error: BaseException, path: Path) -> StorageError | None:
+    """Return the error of Statewright for one of SQLite or the file system; None for other exceptions."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         primary = code & _PRIMARY if isinstance(code, int) else None

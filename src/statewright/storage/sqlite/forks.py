@@ -33,8 +33,8 @@ _held = threading.local()
 """Locks that a thread holds while it forks."""
 
 
-def fork_between_transactions(writer: Writer) -> None:
-    """Make forks of this process wait for the open transaction of a writer, as long as the writer exists."""
+def defer_forks(writer: Writer) -> None:
+    """Make forks of this process wait for the end of the open transaction of a writer, as long as the writer exists."""
     _writers[id(writer)] = writer
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from statewright.checkpoint.forms import instant_of
+from statewright.clock import instant_of
 from statewright.errors import InvalidConfig
 from statewright.ids import is_unicode
 from statewright.page import cut_page

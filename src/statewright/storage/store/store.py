@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from statewright.async_futures import await_future
-from statewright.checkpoint.forms import microseconds
-from statewright.clock import Clock, Duration, as_seconds
+from statewright.clock import Clock, Duration, as_seconds, microseconds
 from statewright.errors import SerdeError
 from statewright.page import cut_page
 from statewright.runtime.concurrency.worker_threads import call_in_thread

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, SavedCheckpoint, Task, TaskResult
 from statewright.checkpoint.forms import (
-    Entry,
+    PendingEntry,
     plain_pending,
     plain_result,
     plain_task,
@@ -101,7 +101,7 @@ def restored_checkpoint(record: ExistingCheckpoint, serde: Serde) -> tuple[Check
         {key: frozenset(arrived) for key, arrived in record.joins.items()},
         tuple((name, update) for name, update in record.reported),
     )
-    return checkpoint, restore_pending([cast(Entry, tuple(entry)) for entry in record.pending], frontier, serde)
+    return checkpoint, restore_pending([cast(PendingEntry, tuple(entry)) for entry in record.pending], frontier, serde)
 
 
 def plain_tasks(tasks: Iterable[Task | RecordedTask]) -> list[list[Any]]:

@@ -392,7 +392,7 @@ def _find_counted(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | 
     """
     outcomes = open_run.outcomes
     failures = {task_id: outcome for task_id, outcome in outcomes.items() if isinstance(outcome, Failure)}
-    if all(failure.leaves for failure in failures.values()) and end.status != "cancelled":
+    if all(failure.is_parent_command for failure in failures.values()) and end.status != "cancelled":
         return set(outcomes)
     pending = saved.pending if saved is not None else Pending()
     causes = {task_id for task_id, failure in failures.items() if failure.error is end.error}

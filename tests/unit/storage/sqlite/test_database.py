@@ -18,7 +18,7 @@ from statewright.async_futures import await_future
 from statewright.errors import StorageError, StorageUnavailable
 from statewright.futures import LightFuture
 from statewright.storage.sqlite import SqliteCache, forks
-from statewright.storage.sqlite.database import LARGEST_GROUP, Job, SqliteDatabase
+from statewright.storage.sqlite.database import MAX_GROUP_SIZE, Job, SqliteDatabase
 
 LONG = 600.0
 """Seconds after which a test is given up. No test waits that long if it passes."""
@@ -151,7 +151,7 @@ def test_what_sqlite_refuses_in_a_job_is_told_as_ours(database: SqliteDatabase) 
 
 
 def test_jobs_are_done_in_the_order_in_which_they_were_handed_over(database: SqliteDatabase) -> None:
-    names = [f"{n:04}" for n in range(3 * LARGEST_GROUP)]
+    names = [f"{n:04}" for n in range(3 * MAX_GROUP_SIZE)]
     with Occupied(database):
         promises = [database.hand_over(keeping(name)) for name in names]
     assert [promise.result(LONG) for promise in promises] == names
@@ -258,7 +258,7 @@ def test_what_waits_is_written_before_a_database_is_closed(
     database = opened(tmp_path / "runs.db")
     if not has_writer:  # as if that thread always came too late
         monkeypatch.setattr(database, "_start_writer", lambda: None)
-    names = [f"{n:04}" for n in range(3 * LARGEST_GROUP)]
+    names = [f"{n:04}" for n in range(3 * MAX_GROUP_SIZE)]
     with Occupied(database):
         promises = [database.hand_over(keeping(name)) for name in names]
         closer = threading.Thread(target=database.close)

@@ -17,7 +17,7 @@ from statewright.errors import (
 )
 from statewright.storage.sqlite import SqliteCache, SqliteDatabase, SqliteStore
 from statewright.storage.sqlite import database as module
-from statewright.storage.sqlite.faults import translated
+from statewright.storage.sqlite.faults import translate_error
 
 FILE = Path("runs.db")
 
@@ -88,7 +88,7 @@ def wrong_statement(folder: Path) -> sqlite3.Error:
 def test_each_fault_has_its_error(
     tmp_path: Path, fault: Callable[[Path], sqlite3.Error], kind: type[StorageError], said: str
 ) -> None:
-    ours = translated(fault(tmp_path), FILE)
+    ours = translate_error(fault(tmp_path), FILE)
     assert type(ours) is kind
     with pytest.raises(kind, match=said):
         raise ours
@@ -96,20 +96,20 @@ def test_each_fault_has_its_error(
 
 @pytest.mark.parametrize("error", [sqlite3.ProgrammingError("it was closed"), PermissionError(13, "Permission denied")])
 def test_a_fault_without_a_code_leaves_the_database_unusable(error: Exception) -> None:
-    ours = translated(error, FILE)
+    ours = translate_error(error, FILE)
     assert type(ours) is StorageUnavailable
     assert str(error) in str(ours)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), DamagedDatabase("it")])
 def test_what_is_no_fault_of_storage_stays_what_it_is(error: BaseException) -> None:
-    assert translated(error, FILE) is None
+    assert translate_error(error, FILE) is None
 
 
 def test_a_write_gives_up_when_another_process_writes_for_too_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    monkeypatch.setattr(module, "BUSY_TIMEOUT", 0.01)
     with SqliteDatabase(tmp_path / "runs.db") as database:
         SqliteCache(database), SqliteStore(database)  # with tables to write to
         other = sqlite3.connect(database.path, isolation_level=None)

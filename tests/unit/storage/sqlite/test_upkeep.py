@@ -129,9 +129,9 @@ def test_vacuum_gives_the_room_of_deleted_threads_back(tmp_path: Path) -> None:
             app.invoke({"count": 0}, thread_id=f"{number}")
         for number in range(4):
             saver.delete_thread(f"{number}")
-        saver.database.vacuum()
+        assert saver.database.vacuum() > 0  # though most pages were in the write-ahead log only
         before = path.stat().st_size
-        assert saver.database.vacuum() <= 0
+        assert saver.database.vacuum() == 0
         assert path.stat().st_size <= before
         assert app.get_state(thread_id="4").values["count"] == 100
         app.invoke({"count": 0}, thread_id="4")

@@ -71,8 +71,8 @@ def lease_request(
     return LeaseRequest(owner, now, None if seconds is None else now + timedelta(seconds=seconds), claims)
 
 
-def log_entry(run_id: str, *nodes: str) -> Log:
-    """Return additions to the log of a run: an event for each node, one if none is named."""
+def make_log(run_id: str, *nodes: str) -> Log:
+    """Return additions to the log of a run: one event for each node, of node `a` if none is named."""
     return Log(run_id, NOW, tuple(("task_finished", 1, node, None, None) for node in nodes or ("a",)))
 
 

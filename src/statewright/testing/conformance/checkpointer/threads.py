@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
 
 from statewright.checkpoint import BranchKey, Checkpoint, Pending
 from statewright.errors import CheckpointConflict, CheckpointNotFound
-from statewright.events import Log
 from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.testing.conformance.assertions import raises
@@ -18,7 +15,7 @@ from statewright.testing.conformance.checkpointer.samples import (
     commit_after,
     history_ids,
     load_head,
-    log_entry,
+    make_log,
     write_commit,
 )
 
@@ -28,18 +25,21 @@ class ThreadTests(CheckpointerSuite):
 
     def test_events_are_numbered_by_run_and_written_with_their_commit(self) -> None:
         saver = self.make_saver()
-        head = write_commit(saver, None, log=log_entry("a", "a", "b"))
-        refused = commit_after("elsewhere", log=log_entry("a"))
+        head = write_commit(saver, None, log=make_log("first", "a", "b"))
+        refused = commit_after("elsewhere", log=make_log("first"))
         raises(CheckpointConflict, lambda: resolve(saver.commit(refused)))
-        resolve(saver.save_results(LINE, head, Pending(), log=log_entry("b")))
-        resolve(saver.save_results(LINE, head, Pending(), log=log_entry("a")))
+        resolve(saver.save_results(LINE, head, Pending(), log=make_log("second")))
+        resolve(saver.save_results(LINE, head, Pending(), log=make_log("first")))
         log = resolve(saver.events("thread"))
-        assert [(event.run_id, event.seq) for event in log] == [("a", 1), ("a", 2), ("a", 3), ("b", 1)]
-        assert [event.seq for event in resolve(saver.events("thread", run_id="a", after=1))] == [2, 3]
-        assert [event.seq for event in resolve(saver.events("thread", run_id="a", limit=1))] == [1]
+        assert [(event.run_id, event.seq) for event in log] == [
+            ("first", 1),
+            ("first", 2),
+            ("first", 3),
+            ("second", 1),
+        ]
+        assert [event.seq for event in resolve(saver.events("thread", run_id="first", after=1))] == [2, 3]
+        assert [event.seq for event in resolve(saver.events("thread", run_id="first", limit=1))] == [1]
         assert list(resolve(saver.events("nobody"))) == []
-
-    # -- histories, branches, threads
 
     def test_history_is_newest_first_and_can_be_limited(self) -> None:
         saver = self.make_saver()
@@ -52,8 +52,7 @@ class ThreadTests(CheckpointerSuite):
 
     def test_a_limit_of_zero_or_less_selects_nothing(self) -> None:
         saver = self.make_saver()
-        logged = commit_after(None, log=Log("run", datetime.now(UTC), (("run_started", 0, None, None, None),)))
-        resolve(saver.commit(logged))
+        write_commit(saver, None, log=make_log("run"))
         assert len(resolve(saver.events("thread"))) == 1
         for limit in (0, -1, -7):
             assert list(resolve(saver.history("thread", limit=limit))) == []
@@ -62,44 +61,27 @@ class ThreadTests(CheckpointerSuite):
 
     def test_ids_are_compared_exactly(self) -> None:
         saver = self.make_saver()
-        small, large = CheckpointId("ab" * 16), CheckpointId("AB" * 16)
+        # Three spellings of the same bytes, which a saver that stores ids as bytes must not confuse.
+        lower, upper = CheckpointId("ab" * 16), CheckpointId("AB" * 16)
         spaced = CheckpointId(" ".join(["ab"] * 16))
-        for n, checkpoint_id in enumerate((small, spaced)):
-            commit = commit_after(small if n else None, n=n)
+        for n, checkpoint_id in enumerate((lower, spaced)):
+            commit = commit_after(lower if n else None, n=n)
             resolve(saver.commit(replace(commit, checkpoint=Checkpoint(checkpoint_id, n, {"n": n}, ()))))
-        assert resolve(saver.load("thread", checkpoint_id=large)) is None
-        raises(CheckpointNotFound, lambda: list(resolve(saver.history("thread", before=large))))
-        assert history_ids(saver) == [spaced, small]
+        assert resolve(saver.load("thread", checkpoint_id=upper)) is None
+        raises(CheckpointNotFound, lambda: list(resolve(saver.history("thread", before=upper))))
+        assert history_ids(saver) == [spaced, lower]
         commit = commit_after(spaced, n=2)
-        resolve(saver.commit(replace(commit, checkpoint=Checkpoint(large, 2, {"n": 2}, ()))))
-        for n, checkpoint_id in enumerate((small, spaced, large)):
+        resolve(saver.commit(replace(commit, checkpoint=Checkpoint(upper, 2, {"n": 2}, ()))))
+        for n, checkpoint_id in enumerate((lower, spaced, upper)):
             saved = load_head(saver, checkpoint_id=checkpoint_id)
             assert (saved.id, saved.checkpoint.values) == (checkpoint_id, {"n": n})
-
-    def test_a_commit_without_deltas_replaces_all_values_of_its_parent(self) -> None:
-        saver = self.make_saver()
-        first = commit_after(None)
-        state = Checkpoint(first.checkpoint.id, 0, {"n": 0, "list": [1], "gone": 1}, (), reported=(("a", {"n": 1}),))
-        resolve(saver.commit(replace(first, checkpoint=state, deltas=None, reported=[["a", {"n": 1}]])))
-        parent = state.id
-        states: list[tuple[dict[str, Any], Any]] = [
-            ({"n": 1, "list": [2]}, ()),
-            ({"n": 2}, (("b", {"n": 2}),)),
-            ({}, ()),
-        ]
-        for values, reported in states:
-            commit = commit_after(parent)
-            whole = Checkpoint(commit.checkpoint.id, values.get("n", 0), values, (), reported=reported)
-            resolve(saver.commit(replace(commit, checkpoint=whole, deltas=None)))
-            assert (load_head(saver).checkpoint.values, load_head(saver).checkpoint.reported) == (values, reported)
-            parent = commit.checkpoint.id
 
     def test_threads_are_listed_by_a_prefix_of_their_ids(self) -> None:
         saver = self.make_saver()
         names = ["a", "a\x00", "a\x00b", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
         for name in names:
             write_commit(saver, None, line=BranchKey(name))
-        for prefix in ("", *names, "a\x00bc", "%", "_"):
+        for prefix in ("", *names, "a\x00bc", "%", "_"):  # `%` and `_` are wildcards of LIKE
             matches = [entry.thread_id for entry in resolve(saver.threads(prefix=prefix))]
             assert sorted(matches) == sorted(name for name in names if name.startswith(prefix))
 
@@ -132,24 +114,21 @@ class ThreadTests(CheckpointerSuite):
         fork = write_commit(saver, ids[1], line=call._replace(branch="b"), n=7, expected=None)
         write_commit(saver, head, drops=("a:1",))
         assert resolve(saver.load("thread", namespace="a:1")) is None
-        left = load_head(saver, namespace="a:1", branch="b")
-        assert (left.id, left.checkpoint.values) == (fork, {"n": 7})
+        remaining = load_head(saver, namespace="a:1", branch="b")
+        assert (remaining.id, remaining.checkpoint.values) == (fork, {"n": 7})
         assert resolve(saver.history("thread", namespace="a:1", branch="b"))[0].id == fork
 
     def test_commits_in_one_transaction_are_saved_together_or_not_at_all(self) -> None:
         saver = self.make_saver()
         (head,) = self.chain(saver, 1)
         call = LINE._replace(namespace="a:1", branch="b")
-        refused = commit_after("nothing", line=LINE._replace(branch="b"))
-        refused.beside = (commit_after(None, line=call, n=5),)
+        beside = (commit_after(None, line=call, n=5),)
+        refused = commit_after("nothing", line=LINE._replace(branch="b"), beside=beside)
         raises(CheckpointConflict, lambda: resolve(saver.commit(refused)))
         assert list(resolve(saver.namespaces("thread"))) == [""]
-        commit = commit_after(head, line=LINE._replace(branch="b"), expected=None)
-        commit.beside = (commit_after(None, line=call, n=5),)
-        resolve(saver.commit(commit))
-        assert load_head(saver, branch="b").id == commit.checkpoint.id
-        beside = load_head(saver, namespace="a:1", branch="b")
-        assert beside.checkpoint.values == {"n": 5}
+        fork = write_commit(saver, head, line=LINE._replace(branch="b"), expected=None, beside=beside)
+        assert load_head(saver, branch="b").id == fork
+        assert load_head(saver, namespace="a:1", branch="b").checkpoint.values == {"n": 5}
 
     def test_a_copied_thread_is_independent(self) -> None:
         saver = self.make_saver()

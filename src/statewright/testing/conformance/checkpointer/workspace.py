@@ -30,7 +30,7 @@ from statewright.testing.conformance.checkpointer.samples import (
     history_ids,
     lease_request,
     load_head,
-    log_entry,
+    make_log,
     write_commit,
 )
 
@@ -131,9 +131,9 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
 
     def test_logs_are_separate_between_workspaces_even_for_equal_run_ids(self) -> None:
         first, second = self._two_workspaces()
-        write_commit(first, None, log=log_entry("a"))
-        head = write_commit(second, None, log=log_entry("b"))
-        resolve(second.save_results(LINE, head, Pending(), log=log_entry("a")))
+        write_commit(first, None, log=make_log("a"))
+        head = write_commit(second, None, log=make_log("b"))
+        resolve(second.save_results(LINE, head, Pending(), log=make_log("a")))
         assert [(event.run_id, event.seq) for event in resolve(first.events("thread"))] == [("a", 1)]
         assert [(event.run_id, event.seq) for event in resolve(second.events("thread"))] == [("b", 1), ("a", 1)]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Pending, TaskResult
+from dataclasses import replace
+from typing import Any
+
+from statewright.checkpoint import BranchKey, Checkpoint, Interrupt, JournalEntry, Pending, TaskResult
 from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, InterruptId
@@ -54,6 +57,24 @@ class WriteTests(CheckpointerSuite):
         lost = run_concurrently(8, lambda n: write_commit(saver, head, n=n))
         assert [type(error) for error in lost] == [CheckpointConflict] * 7
         assert len(list(resolve(saver.history("thread")))) == 2
+
+    def test_a_commit_without_deltas_replaces_all_values_of_its_parent(self) -> None:
+        saver = self.make_saver()
+        first = commit_after(None)
+        state = Checkpoint(first.checkpoint.id, 0, {"n": 0, "list": [1], "gone": 1}, (), reported=(("a", {"n": 1}),))
+        resolve(saver.commit(replace(first, checkpoint=state, deltas=None, reported=[["a", {"n": 1}]])))
+        parent = state.id
+        states: list[tuple[dict[str, Any], Any]] = [
+            ({"n": 1, "list": [2]}, ()),
+            ({"n": 2}, (("b", {"n": 2}),)),
+            ({}, ()),
+        ]
+        for values, reported in states:
+            commit = commit_after(parent)
+            whole = Checkpoint(commit.checkpoint.id, values.get("n", 0), values, (), reported=reported)
+            resolve(saver.commit(replace(commit, checkpoint=whole, deltas=None)))
+            assert (load_head(saver).checkpoint.values, load_head(saver).checkpoint.reported) == (values, reported)
+            parent = commit.checkpoint.id
 
     def test_saved_results_are_merged(self) -> None:
         saver = self.make_saver()

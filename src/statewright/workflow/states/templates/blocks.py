@@ -1,6 +1,6 @@
 """Compilation of templates with blocks: `{% if %}`, `{% for %}`, `{% set %}`, `{% with %}` and `{% filter %}`.
 
-See `compile` for their expressions. A block becomes a function of one rendering, which writes to its output.
+A block becomes a function that writes to the output of a rendering. `compile` compiles the expressions in it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from statewright.workflow.states.templates.values import Loop, Missing, Namespac
 
 Block = Callable[[Rendering], None]
 Assign = Callable[[Rendering, Any], None]
-BLOCKS_LIMIT: Final = 100_000
+SOURCE_LIMIT: Final = 100_000
 """Maximum characters of a template with blocks."""
 NESTING_LIMIT: Final = 50
 """Maximum nesting of blocks."""
 ENVIRONMENT: Final = Environment(keep_trailing_newline=True, cache_size=0, autoescape=False)
 """Used for parsing only."""
 _DASHED: Final = re.compile(r"\w+(?:-\w+)+")
+"""A name with dashes, which Jinja reads as a difference."""
 _TAGS: Final = {
     "Block": "{% block %}",
     "CallBlock": "{% call %}",
@@ -39,14 +40,15 @@ _TAGS: Final = {
     "Macro": "{% macro %}",
     "ScopedEvalContextModifier": "{% autoescape %}",
 }
+"""The tags of statements that are rejected, by their names in Jinja's tree."""
 
 
 def compile_blocks(source: str) -> Compiled:
     """Compile a template. A result with `problems` raises the first of them when it is rendered."""
     compiler = _BlockCompiler()
     body: Block = _nothing
-    if len(source) > BLOCKS_LIMIT:
-        message = f"A template with blocks has {len(source)} characters, and at most {BLOCKS_LIMIT} are allowed."
+    if len(source) > SOURCE_LIMIT:
+        message = f"A template with blocks has {len(source)} characters, and at most {SOURCE_LIMIT} are allowed."
         compiler.problems.append(TemplateProblem(1, message, "Split it, or put the text into a data source."))
     else:
         with _reporting_errors(compiler, "template"):
@@ -57,7 +59,8 @@ def compile_blocks(source: str) -> Compiled:
     problems = tuple(compiler.problems)
 
     def render(rendering: Rendering) -> None:
-        for problem in problems[:1]:
+        if problems:
+            problem = problems[0]
             rendering.line = problem.line
             raise ExpressionError(f"{problem.message} {problem.suggestion}")
         rendering.frames.append({})
@@ -83,20 +86,20 @@ def compile_placeholder(source: str, *, with_suggestions: bool = True) -> Compil
 
 @contextmanager
 def _reporting_errors(compiler: ExpressionCompiler, noun: str) -> Generator[None]:
-    """Convert errors of Jinja's parser to a problem."""
+    """Convert errors of Jinja's parser and of the compiler to a problem."""
     try:
         yield
     except TemplateSyntaxError as error:
         message = error.message or "syntax error"
         problem = TemplateProblem(error.lineno, f"{message[:1].upper()}{message[1:].rstrip('.')}.", "")
         compiler.problems.append(problem)
-    except (RecursionError, MemoryError, ValueError):
+    except (RecursionError, MemoryError, ValueError):  # ValueError: Python limits the digits of an int
         message = f"The {noun} is nested too deeply, or a number is too long."
         compiler.problems.append(TemplateProblem(1, message, ""))
 
 
 def _find_placeholders(source: str) -> list[str]:
-    """Return every `{{ ... }}` of a template with its braces, in order."""
+    """Return the source of every `{{ ... }}` of a template, with its braces, in order."""
     placeholders: list[str] = []
     parts: list[str] | None = None
     begins_block = False
@@ -157,7 +160,7 @@ class _BlockCompiler(ExpressionCompiler):
                 continue
             source = next(self.sources)
             key = _exact_key(source)
-            if key is not None and _DASHED.fullmatch(key):
+            if key is not None and _DASHED.fullmatch(key):  # the tree has only the parts of such a name
                 self.names.add(key)
             writers.append(_value_writer(self.compile(child), key, source, child.lineno))
         return _sequence(writers)
@@ -193,7 +196,7 @@ class _BlockCompiler(ExpressionCompiler):
             values = _loop_items(rendering, items(rendering))
             frames = rendering.frames
             if test is not None:
-                values = [value for value in values if _passes(rendering, assign, value, test)]
+                values = [value for value in values if _is_selected(rendering, assign, value, test)]
             if not values:
                 otherwise(rendering)
                 return
@@ -268,7 +271,7 @@ class _BlockCompiler(ExpressionCompiler):
 
             return assign
         if isinstance(node, nodes.Tuple):
-            return _unpack([self._compile_target(item) for item in node.items])
+            return _unpacking([self._compile_target(item) for item in node.items])
         if isinstance(node, nodes.NSRef):
             return self._compile_namespace_target(node)
         self.reject(node, "This target of {% set %}", "Set a name, or a value of a namespace().")
@@ -303,7 +306,7 @@ def _text_writer(text: str) -> Block:
 
 
 def _value_writer(step: Step, key: str | None, source: str, line: int) -> Block:
-    """Write the value of a placeholder, or its source if it is undefined."""
+    """Return a block that writes the value of a placeholder, or its source if it is undefined."""
 
     def write(rendering: Rendering) -> None:
         rendering.line = line
@@ -319,8 +322,11 @@ def _value_writer(step: Step, key: str | None, source: str, line: int) -> Block:
 
 
 def _exact_key(source: str) -> str | None:
-    """Return the text between the braces, which may itself be a key of the scope; None for a plain name."""
-    inner = source[2:-2]
+    """Return the text between the braces, which may itself be a key of the scope; None for a plain name.
+
+    A plain name needs no such lookup, which would ignore a variable that the template has assigned.
+    """
+    inner = source[2:-2]  # without the signs that control whitespace: `{{- name -}}`
     key = inner.removeprefix(inner[:1] if inner[:1] in "+-" else "").removesuffix("-").strip()
     return None if key.isidentifier() else key
 
@@ -333,16 +339,19 @@ def _loop_items(rendering: Rendering, value: Any) -> list[Any]:
     return list_items(rendering, value)
 
 
-def _passes(rendering: Rendering, assign: Assign, item: Any, test: Step) -> bool:
+def _is_selected(rendering: Rendering, assign: Assign, item: Any, test: Step) -> bool:
+    """Return whether an item passes the `if` of a `{% for %}`."""
     rendering.frames.append({})
     rendering.step()
     assign(rendering, item)
-    passes = bool(test(rendering))
+    is_selected = bool(test(rendering))
     rendering.frames.pop()
-    return passes
+    return is_selected
 
 
-def _unpack(targets: list[Assign]) -> Assign:
+def _unpacking(targets: list[Assign]) -> Assign:
+    """Return an assignment of the items of a list to as many targets."""
+
     def assign(rendering: Rendering, value: Any) -> None:
         if not isinstance(value, list) or len(cast("list[Any]", value)) != len(targets):
             raise ExpressionError(

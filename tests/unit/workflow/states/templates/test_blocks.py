@@ -8,7 +8,7 @@ from tests.work import spend_at_most
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.templates import parse_template
-from statewright.workflow.states.templates.blocks import BLOCKS_LIMIT
+from statewright.workflow.states.templates.blocks import SOURCE_LIMIT
 from statewright.workflow.states.templates.placeholder import PROBLEMS_LIMIT
 
 SCOPE: dict[str, Any] = {
@@ -229,7 +229,7 @@ def test_2_3_what_cannot_be_rendered_is_an_error_that_names_the_line(text: str):
         ("{% if u %}{% endif %}\n{% print u %}{{ u }}", 2, "{% print %} is not part"),
         ("{% if " + "(" * 5000 + "u" + ")" * 5000 + " %}{% endif %}", 1, "The template is nested too deeply"),
         ("{% if u %}" * 60 + "{% endif %}" * 60, 1, "A nesting of more than 50 blocks"),
-        ("{% if u %}{{u}}{% endif %}" + "x" * BLOCKS_LIMIT, 1, "A template with blocks has 100026 characters"),
+        ("{% if u %}{{u}}{% endif %}" + "x" * SOURCE_LIMIT, 1, "A template with blocks has 100026 characters"),
     ],
 )
 def test_2_3_blocks_that_cannot_be_compiled_are_problems(text: str, line: int, message: str):
