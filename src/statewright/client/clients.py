@@ -115,11 +115,16 @@ class SyncConnection(Connection):
         return complete(coroutine)
 
     def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
+        async def advance() -> T:  # calls `__anext__`, which looks for an event loop, within `complete`
+            return await items.__anext__()
+
         try:
             while True:
-                yield complete(items.__anext__())
-        except StopAsyncIteration:
-            return
+                try:
+                    item = complete(advance())
+                except StopAsyncIteration:
+                    return
+                yield item
         finally:
             complete(items.aclose())
 
@@ -129,14 +134,16 @@ class SyncConnection(Connection):
     async def _send(self, request: Any, *, stream: bool = False) -> Any:
         return self._http.send(request, stream=stream)
 
-    async def _read(self, response: Any) -> bytes:
+    async def read_content(self, response: Any) -> bytes:
         return response.read()
 
-    async def _pieces(self, response: Any) -> AsyncIterator[bytes]:
-        for piece in response.iter_bytes():
-            yield piece
+    def iter_content(self, response: Any) -> Any:
+        return response.iter_bytes()
 
-    async def _close(self, response: Any) -> None:
+    async def next_piece(self, pieces: Any) -> bytes | None:
+        return next(pieces, None)
+
+    async def close_response(self, response: Any) -> None:
         response.close()
 
 
@@ -181,11 +188,14 @@ class AsyncConnection(Connection):
     async def _send(self, request: Any, *, stream: bool = False) -> Any:
         return await self._http.send(request, stream=stream)
 
-    async def _read(self, response: Any) -> bytes:
+    async def read_content(self, response: Any) -> bytes:
         return await response.aread()
 
-    def _pieces(self, response: Any) -> AsyncIterator[bytes]:
+    def iter_content(self, response: Any) -> Any:
         return response.aiter_bytes()
 
-    async def _close(self, response: Any) -> None:
+    async def next_piece(self, pieces: Any) -> bytes | None:
+        return await anext(pieces, None)
+
+    async def close_response(self, response: Any) -> None:
         await response.aclose()

@@ -7,10 +7,11 @@ them (retries, pages, streams that are resumed) is therefore written only once, 
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from statewright.client.call import Call, Reply
 from statewright.client.settings import ClientSettings
@@ -41,21 +42,9 @@ class Connection(ABC):
             response = await self._send(build_request(self._http, self.settings, call))
             return to_reply(response, response.content)
 
-    @asynccontextmanager
-    async def stream(
-        self, call: Call[Any], last_event_id: str | None = None
-    ) -> AsyncGenerator[tuple[Reply, AsyncIterator[bytes]]]:
-        """Open a stream: its head, which has content only if it is an error, and its bytes as they arrive.
-
-        Raises ConnectionLost, also while the bytes are read.
-        """
-        with _connection_errors():
-            response = await self._send(build_stream(self._http, self.settings, call, last_event_id), stream=True)
-            try:
-                content = b"" if response.status_code == 200 else await self._read(response)
-                yield to_reply(response, content), self._pieces(response)
-            finally:
-                await self._close(response)
+    def stream(self, call: Call[Any], last_event_id: str | None = None) -> Stream:
+        """Return a stream, which is opened and closed by `async with`."""
+        return Stream(self, build_stream(self._http, self.settings, call, last_event_id))
 
     @abstractmethod
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
@@ -73,24 +62,78 @@ class Connection(ABC):
         """Send a request and return the response, whose content is not read yet if it is a stream."""
 
     @abstractmethod
-    async def _read(self, response: Any) -> bytes:
+    async def read_content(self, response: Any) -> bytes:
         """Return the whole content of a stream."""
 
     @abstractmethod
-    def _pieces(self, response: Any) -> AsyncIterator[bytes]:
-        """Iterate over the content of a stream as it arrives."""
+    def iter_content(self, response: Any) -> Any:
+        """Return an iterator over the content of a stream as it arrives, for `next_piece`."""
 
     @abstractmethod
-    async def _close(self, response: Any) -> None:
+    async def next_piece(self, pieces: Any) -> bytes | None:
+        """Return the next piece of a stream; None at its end."""
+
+    @abstractmethod
+    async def close_response(self, response: Any) -> None:
         """Close a stream."""
+
+    async def open_response(self, request: Any) -> Any:
+        """Send a request, and return the response to read as a stream."""
+        return await self._send(request, stream=True)
+
+
+class Stream:
+    """A stream of bytes. `async with` opens it, and provides its head and an iterator over its pieces.
+
+    The head has content only if it is an error. Raises ConnectionLost, also while pieces are read. This is a class
+    and not a generator, because an event loop that ends closes all its generators concurrently, even if one of them is
+    suspended in another.
+    """
+
+    def __init__(self, connection: Connection, request: Any) -> None:
+        self._connection = connection
+        self._request = request
+
+    async def __aenter__(self) -> tuple[Reply, AsyncIterator[bytes]]:
+        connection = self._connection
+        with _connection_errors():
+            response = self._response = await connection.open_response(self._request)
+            try:
+                content = b"" if response.status_code == 200 else await connection.read_content(response)
+            except BaseException:
+                await connection.close_response(response)
+                raise
+        self._pieces = connection.iter_content(response)
+        return to_reply(response, content), self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._connection.close_response(self._response)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        with _connection_errors():
+            piece = await self._connection.next_piece(self._pieces)
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
 
 
 def complete(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never suspends."""
+    """Return the result of a coroutine that never suspends.
+
+    An event loop that happens to run on this thread would adopt the asynchronous generators that begin here, and close
+    them at its end although they do not belong to it. Its hooks are removed meanwhile.
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
     try:
         coroutine.send(None)
     except StopIteration as end:
         return end.value
+    finally:
+        sys.set_asyncgen_hooks(*hooks)
     raise AssertionError("a blocking connection has suspended")
 
 

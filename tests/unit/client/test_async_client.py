@@ -187,3 +187,25 @@ async def test_a_client_serves_concurrent_tasks_and_closes_its_transport() -> No
         pages = await asyncio.gather(*(client.runs.list() for _ in range(40)))
         assert not transport.closed
     assert ([page.total for page in pages], transport.closed) == ([0] * 40, True)
+
+
+async def test_an_error_of_the_caller_is_not_taken_for_one_of_the_connection() -> None:
+    connection = connect(httpx.Response(200, stream=Pieces(b"a", b"b")))
+    items = connection.iterate(read_stream(connection))
+    assert await anext(items) == 200
+    with pytest.raises(httpx.ReadError, match="of the caller"):
+        await items.athrow(httpx.ReadError("of the caller"))
+
+
+def test_a_stream_that_is_open_when_its_event_loop_ends_is_closed_in_silence() -> None:
+    pieces, reports = Pieces(b"a", b"b"), list[Any]()
+    left: list[Any] = []
+
+    async def leave_open() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, report: reports.append(report))
+        connection = connect(httpx.Response(200, stream=pieces))
+        left.append(connection.iterate(read_stream(connection)))
+        assert [await anext(left[0]), await anext(left[0])] == [200, b"a"]
+
+    asyncio.run(leave_open())
+    assert (reports, pieces.closed) == ([], True)

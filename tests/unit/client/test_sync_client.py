@@ -192,3 +192,23 @@ def test_a_client_serves_several_threads_and_closes_its_transport() -> None:
 def test_an_invalid_address_is_refused() -> None:
     with pytest.raises(InvalidConfig, match="is not a valid address"):
         Client("localhost:8123")
+
+
+def test_an_iterator_outlives_the_event_loop_of_the_thread_in_which_it_was_begun() -> None:
+    connection = connect(httpx.Response(200, stream=Pieces(b"a", b"b")))
+
+    async def begin() -> Any:
+        items = connection.iterate(read_stream(connection))
+        assert next(items) == 200
+        return items
+
+    assert [item for item in asyncio.run(begin()) if item] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("error", [httpx.ReadError("of the caller"), RuntimeError("of the caller")])
+def test_an_error_of_the_caller_is_not_taken_for_one_of_the_connection(error: Exception) -> None:
+    connection = connect(httpx.Response(200, stream=Pieces(b"a", b"b")))
+    items = connection.iterate(read_stream(connection))
+    assert next(items) == 200
+    with pytest.raises(type(error), match="of the caller"):
+        items.throw(error)
