@@ -427,3 +427,9 @@ def test_a_former_name_is_the_present_error_with_a_warning(former: str, present:
 def test_an_unknown_name_is_no_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nowhere'"):
         _ = errors.Nowhere
+
+
+def test_a_pickle_names_the_module_that_users_import_from() -> None:
+    pickled = pickle.dumps(ThreadBusy("t", "o", None))
+    assert b"statewright.errors" in pickled
+    assert b"statewright.errors." not in pickled

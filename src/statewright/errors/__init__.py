@@ -79,6 +79,7 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 from statewright.errors.base import *
+from statewright.errors.base import _rebuild  # pyright: ignore[reportPrivateUsage]  # pickles name it here
 from statewright.errors.graph import *
 from statewright.errors.run import *
 from statewright.errors.service import *
@@ -172,7 +173,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that exist
         return globals()[current]
 
 
-# Tracebacks, pickles and savers name the module of a class: it is the one that users import from.
-for _kind in [value for value in globals().values() if isinstance(value, type)]:
-    if _kind.__module__.startswith(f"{__name__}."):
-        _kind.__module__ = __name__
+# Tracebacks, pickles and savers name the module of a class, and pickles that of the function that rebuilds an error: the
+# module that users import from.
+for _public in [_rebuild, *(value for value in globals().values() if isinstance(value, type))]:
+    if _public.__module__.startswith(f"{__name__}."):
+        _public.__module__ = __name__

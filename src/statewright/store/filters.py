@@ -27,6 +27,12 @@ def matches(value: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
     return all(_meets(value, path, condition) for path, condition in conditions.items())
 
 
+def check_conditions(conditions: Mapping[str, Any]) -> None:
+    """Raise InvalidUpdateError for an unknown operator, even if there is nothing to search."""
+    for path, condition in conditions.items():
+        matches({}, {path: condition})
+
+
 def _meets(value: Mapping[str, Any], path: str, condition: Any) -> bool:
     actual = _value_at(value, path)
     operands = cast(dict[Any, Any], condition) if isinstance(condition, dict) else {}

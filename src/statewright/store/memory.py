@@ -9,7 +9,7 @@ from typing import Any
 
 from statewright.clock import Clock, Duration, as_seconds
 from statewright.page import cut_page
-from statewright.store.filters import matches
+from statewright.store.filters import check_conditions, matches
 from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, checked_namespace
 from statewright.store.port import ConfiguredStore
 from statewright.store.vectors import Vector, embedded, required_index, similarity
@@ -95,6 +95,7 @@ class InMemoryStore(ConfiguredStore):
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
+        check_conditions(filter or {})
         vector = self._query_vector(query)
         now = self._clock.monotonic()
         with self._lock:

@@ -9,7 +9,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, TypedDict, Unpack, overload
+from typing import Any, Final, NamedTuple, overload
 
 from statewright.agents.tools.answers import IteratorReader
 from statewright.agents.tools.signature import Signature, ValueSchema
@@ -100,21 +100,18 @@ async def _await_answer(answer: Any) -> Any:
     return await answer
 
 
-class _Options(TypedDict, total=False):
-    """The fields of ToolOptions, as keyword arguments."""
-
-    approve: Approval
-    timeout: float | None
-    strict: bool | None
-    in_order: bool | None
-    return_direct: bool
-
-
 @overload
 def tool(function: Callable[..., Any], /) -> ToolFunction: ...
 @overload
 def tool(
-    *, name: str | None = None, description: str | None = None, **options: Unpack[_Options]
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    approve: Approval = False,
+    timeout: float | None = None,
+    strict: bool | None = None,
+    in_order: bool | None = None,
+    return_direct: bool = False,
 ) -> Callable[[Callable[..., Any]], ToolFunction]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -122,13 +119,20 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    **options: Unpack[_Options],
+    approve: Approval = False,
+    timeout: float | None = None,
+    strict: bool | None = None,
+    in_order: bool | None = None,
+    return_direct: bool = False,
 ) -> Any:
     """Make a tool of a function: a decorator, with or without options.
 
-    `options` are those of ToolOptions. Raises ToolError for a function whose arguments cannot be described.
+    The options are described at ToolOptions. Raises ToolError for a function whose arguments cannot be described.
     """
-    decorate = partial(ToolFunction, name=name, description=description, options=ToolOptions(**options))
+    options = ToolOptions(
+        approve=approve, timeout=timeout, strict=strict, in_order=in_order, return_direct=return_direct
+    )
+    decorate = partial(ToolFunction, name=name, description=description, options=options)
     return decorate if function is None else decorate(function)
 
 
@@ -232,7 +236,11 @@ def create_tool(
     description: str = "",
     parameters: Any = None,
     handler: Handler,
-    **options: Unpack[_Options],
+    approve: Approval = False,
+    timeout: float | None = None,
+    strict: bool | None = None,
+    in_order: bool | None = None,
+    return_direct: bool = False,
 ) -> HandlerTool:
     """Create a tool from a name, a schema and a handler.
 
@@ -240,4 +248,7 @@ def create_tool(
     Schema of an object, for which it gets a dict; None for no arguments. Options are those of `tool`. Raises ToolError
     for an invalid name or schema.
     """
-    return HandlerTool(name, description, parameters, handler, ToolOptions(**options))
+    options = ToolOptions(
+        approve=approve, timeout=timeout, strict=strict, in_order=in_order, return_direct=return_direct
+    )
+    return HandlerTool(name, description, parameters, handler, options)

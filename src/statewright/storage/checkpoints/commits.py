@@ -176,6 +176,11 @@ class Writer:
                 self._cache.threads[key] = thread
         return thread
 
+    def thread_number(self, connection: Connection, thread_id: str) -> int | None:
+        """Return the row id of a thread, if it exists, even if its lease cannot be read."""
+        row = connection.execute(self._sql["thread"], (self._workspace, thread_id)).fetchone()
+        return row[0] if row is not None else None
+
     def load_thread(self, connection: Connection, thread_id: str) -> Thread | None:
         """Return a thread of the workspace as it is stored, if it exists."""
         row = connection.execute(self._sql["thread"], (self._workspace, thread_id)).fetchone()

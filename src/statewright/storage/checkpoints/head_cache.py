@@ -29,8 +29,8 @@ class Thread(LeasedThread):
     def __init__(
         self, row_id: int, epoch: int = 0, owner: str | None = None, until: int | None = None, wanted: str | None = None
     ) -> None:
-        """Create it from a row, in which `until` is in microseconds since 1970."""
-        super().__init__(epoch, owner, instant_of(until) if until is not None else None, wanted)
+        """Create it from a row, in which `until` is in microseconds since 1970, and has no meaning without an owner."""
+        super().__init__(epoch, owner, instant_of(until) if owner is not None and until is not None else None, wanted)
         self.id = row_id
 
 

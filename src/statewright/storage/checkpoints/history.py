@@ -111,7 +111,7 @@ class HistoryReader(LineReader):
         """Return the gains of growing fields in an interval; fields that are set in it are settled then."""
         gains: dict[str, list[Gain]] = {}
         needed = self._fields(interval.line) - settled
-        for field in needed if fields is None else needed & fields:
+        for field in sorted(needed if fields is None else needed & fields):
             entries: list[list[Gain]] = []
             rows = self._connection.execute(self._sql["grown"], (interval.line, field, interval.first, number_of(end)))
             for whole, body in rows:

@@ -146,9 +146,9 @@ class DatabaseSaver(View[D]):
 
     def delete_thread(self, thread_id: str, *, also: Sequence[Job[Any]] = ()) -> MaybeFuture[None]:
         def delete(connection: Connection) -> None:
-            thread = self._writer.thread(connection, thread_id)
-            if thread is not None:
-                delete_thread(connection, thread.id)
+            number = self._writer.thread_number(connection, thread_id)
+            if number is not None:
+                delete_thread(connection, number)
                 self.database.head_cache.forget()
 
         delete_reported = with_damage_report(delete, thread_id)
@@ -190,17 +190,17 @@ class DatabaseSaver(View[D]):
         """Return the number and the id of one thread, or of all."""
         if thread_id is None:
             return connection.execute(self._sql["thread_numbers"], (self.workspace,)).fetchall()
-        thread = self._writer.load_thread(connection, thread_id)
-        return [(thread.id, thread_id)] if thread is not None else []
+        number = self._writer.thread_number(connection, thread_id)
+        return [(number, thread_id)] if number is not None else []
 
     def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
         def job(connection: Connection) -> None:
-            source, target = self._writer.thread(connection, thread_id), self._writer.thread(connection, to)
+            source, target = (self._writer.thread_number(connection, name) for name in (thread_id, to))
             if source is None:
                 raise CheckpointNotFound(f"Thread {thread_id!r} does not exist.")
             if target is not None:
                 raise CheckpointConflict(to, None, self._head_id(connection, to))
-            self._copy(connection, source.id, to)
+            self._copy(connection, source, to)
 
         return self._write(with_damage_report(job, thread_id))
 

@@ -33,7 +33,7 @@ from statewright.store import (
     SearchOp,
     TimeToLive,
 )
-from statewright.store.filters import matches
+from statewright.store.filters import check_conditions
 from statewright.store.model import checked_namespace
 from statewright.store.port import ConfiguredStore
 from statewright.store.vectors import Vector, embedded, required_index
@@ -248,8 +248,7 @@ class DatabaseStore(View[D], ConfiguredStore):
         if operation.query is not None:
             required_index(self._index)
         conditions = dict(operation.filter or {})
-        for path, condition in conditions.items():
-            matches({}, {path: condition})  # to raise InvalidUpdateError for an unknown operator even without items
+        check_conditions(conditions)
         options: dict[str, Any] = {"limit": operation.limit, "offset": operation.offset, "conditions": conditions}
         refresh = self._refreshes(operation.refresh_ttl)
 

@@ -96,6 +96,7 @@ class StoreConformance:
 
     def test_an_unknown_operator_is_refused(self) -> None:
         store = self.make_store()
+        raises(InvalidUpdateError, lambda: store.search(NAMES, filter={"n": {"$near": 1}}))
         store.put(NAMES, "k", {"n": 1})
         raises(InvalidUpdateError, lambda: store.search(NAMES, filter={"n": {"$near": 1}}))
 

@@ -14,7 +14,7 @@ import pytest
 
 from statewright import END, START, InMemorySaver, StateGraph
 from statewright.checkpoint import PrunePolicy
-from statewright.errors import CheckpointNotFound, NewerFormat, SerdeError
+from statewright.errors import CheckpointNotFound, DamagedDatabase, NewerFormat, SerdeError
 from statewright.runtime.methods import thread_methods
 from statewright.serde.serde import Serde
 from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
@@ -137,6 +137,28 @@ def test_vacuum_gives_the_room_of_deleted_threads_back(tmp_path: Path) -> None:
         app.invoke({"count": 0}, thread_id="4")
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+
+
+def test_a_thread_whose_lease_is_damaged_can_be_copied_and_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with SqliteSaver(path) as saver:
+        app = counting(3).compile(saver)
+        app.invoke({"count": 0}, thread_id="t")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE threads SET until = 'x'")
+        connection.commit()
+    with SqliteSaver(path) as saver:
+        app = counting(3).compile(saver)
+        assert app.get_state(thread_id="t").values["count"] == 3  # it has no owner, so its end has no meaning
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("UPDATE threads SET owner = 'o'")
+            connection.commit()
+        with pytest.raises(DamagedDatabase):
+            app.get_state(thread_id="t")
+        app.copy_thread("t", "u")
+        app.delete_thread("t")
+        assert app.get_state(thread_id="t").values == {}
+        assert app.get_state(thread_id="u").values["count"] == 3
 
 
 # -- other processes

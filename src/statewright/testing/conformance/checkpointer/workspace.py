@@ -71,7 +71,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         assert load_head(saver.for_workspace("one")).id == commit.checkpoint.id
         assert resolve(written) == commit.checkpoint.id
 
-    def test_only_workspaces_with_threads_are_thread_ids(self) -> None:
+    def test_only_workspaces_with_threads_are_listed(self) -> None:
         saver = self.make_saver()
         first, second = saver.for_workspace("one"), saver.for_workspace("two")
         assert list(resolve(saver.workspaces())) == []
