@@ -173,8 +173,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that exist
         return globals()[current]
 
 
-# Tracebacks, pickles and savers name the module of a class, and pickles that of the function that rebuilds an error: the
-# module that users import from.
+# Tracebacks, pickles and savers name the module of a class, and pickles that of the function that rebuilds an error.
+# It is the module that users import from.
 for _public in [_rebuild, *(value for value in globals().values() if isinstance(value, type))]:
     if _public.__module__.startswith(f"{__name__}."):
         _public.__module__ = __name__
