@@ -1,4 +1,4 @@
-"""What nodes return besides updates: Command and Send; and the targets START, END and STOP, which are not nodes."""
+"""Results of nodes other than updates (Command, Send), and the targets that are not nodes: START, END and STOP."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ ChangedQuestions = Literal["warn", "error"]
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
 STOPS_HOLDER: tuple[OnBusy, ...] = ("interrupt", "rollback")
-"""Those that request the holder of a thread to stop."""
+"""The choices that request the holder of a thread to stop."""
 ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")
 DURABILITIES: tuple[Durability, ...] = ("sync", "async", "exit")
 
