@@ -435,7 +435,7 @@ def test_a_reference_to_an_error_does_not_block_later_saves(
         world = World(saver)
         world.begin(5)
         with pytest.raises(DamagedDatabase) as kept:
-            saver.database.write(fail) if by_writing else saver.database.read_beside(fail).result()
+            saver.database.write(fail) if by_writing else saver.database.submit_read(fail).result()
         assert World(other).app.invoke({"goal": 7}, thread_id="1")["n"] == 7
         assert world.saved() == 7
         assert world.app.invoke({"goal": 9}, thread_id="1")["n"] == 9

@@ -74,7 +74,7 @@ class LeasedThread:
             return None
         return Lease(self.owner, self.epoch, self.until, self.wanted)
 
-    def take(self, request: LeaseRequest | None) -> bool:
+    def apply(self, request: LeaseRequest | None) -> bool:
         """Claim, keep or release the thread. Return whether the write begins a new epoch.
 
         It does if it claims the thread, releases it, revives a lapsed lease, or names no holder (None).

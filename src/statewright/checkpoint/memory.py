@@ -224,7 +224,7 @@ class InMemorySaver:
             check_journal(commit.pending, pending)
             for write in also:
                 write()
-            thread.take(hold)
+            thread.apply(hold)
             if log is not None:
                 thread.add_log(line.namespace, log)
             commit.pending = (commit.pending or Pending()).merged(pending)
@@ -251,7 +251,7 @@ class InMemorySaver:
                 raise CheckpointConflict(thread_id, None, self._main_head(thread_id))
             if thread is None:
                 return None
-            thread.take(hold)
+            thread.apply(hold)
             return thread.lease
 
     def lease(self, thread_id: str) -> Lease | None:

@@ -31,8 +31,8 @@ class MemoryThread(LeasedThread):
         self._additions: list[Commit | Addition] = []
         """Additions to the log: commits, and other additions with their namespaces."""
 
-    def take(self, request: LeaseRequest | None) -> bool:
-        is_new = super().take(request)
+    def apply(self, request: LeaseRequest | None) -> bool:
+        is_new = super().apply(request)
         if is_new and request is not None:
             self.changed_at = request.now
         return is_new
@@ -42,7 +42,7 @@ class MemoryThread(LeasedThread):
     def keep(self, commit: Commit) -> CheckpointId:
         """Save a commit that was checked."""
         line = commit.line
-        self.take(commit.hold)
+        self.apply(commit.hold)
         commits = self.commits.get(line.namespace)
         if commits is None:
             commits = self.commits[line.namespace] = {}

@@ -59,7 +59,7 @@ class DatabaseCache(View[D]):
             if self._max_size is not None:
                 connection.execute(self._sql["surplus"], {"max_size": self._max_size})
 
-        return self.database.hand_over(store)
+        return self.database.submit(store)
 
     def clear(self, nodes: Sequence[str] | None = None) -> LightFuture[None]:
         def delete(connection: Connection) -> None:
@@ -68,4 +68,4 @@ class DatabaseCache(View[D]):
             else:
                 connection.executemany(self._sql["forget_node"], [(node,) for node in nodes])
 
-        return self.database.hand_over(delete)
+        return self.database.submit(delete)

@@ -78,10 +78,10 @@ class Database(Closeable, ABC):
     """The end of an open range of texts: a value that sorts after all of them."""
 
     serde: Serde
-    seal: Encryptor
+    encryptor: Encryptor
     head_cache: HeadCache
     """Recently written heads; used by one job at a time."""
-    ahead: dict[tuple[str, str], LightFuture[Any]]
+    pending_commits: dict[tuple[str, str], LightFuture[Any]]
     """The last commit by workspace and thread, if its run has not waited for it; readers of the thread wait."""
 
     @property
@@ -98,11 +98,11 @@ class Database(Closeable, ABC):
 
     def encode(self, value: Any, where: str = "value") -> bytes:
         """Return a value in stored form. Raises SerdeError with the path, from `where`, to a part that has none."""
-        return self.seal.encrypt(self.serde.encode(value, where))
+        return self.encryptor.encrypt(self.serde.encode(value, where))
 
     def decode(self, stored: bytes) -> Any:
         """Reverse `encode`."""
-        return self.serde.decode(self.seal.decrypt(stored))
+        return self.serde.decode(self.encryptor.decrypt(stored))
 
     # -- transactions
 
@@ -111,7 +111,7 @@ class Database(Closeable, ABC):
         """Provide a connection that sees a single state of the database during the block."""
 
     @abstractmethod
-    def read_beside(self, read: Job[T], *, after: LightFuture[Any] | None = None) -> LightFuture[T]:
+    def submit_read(self, read: Job[T], *, after: LightFuture[Any] | None = None) -> LightFuture[T]:
         """Call a function on another thread, with a connection, after a write has completed."""
 
     @abstractmethod
@@ -119,11 +119,11 @@ class Database(Closeable, ABC):
         """Do a job in a transaction, and return its result."""
 
     @abstractmethod
-    def hand_over(self, job: Job[T]) -> LightFuture[T]:
+    def submit(self, job: Job[T]) -> LightFuture[T]:
         """Queue a job for a transaction on another thread; jobs keep their order."""
 
     @abstractmethod
-    def unsaved_of(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
+    def pending_commit(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
         """Return the last commit to a thread (workspace and id), if it has not been written yet."""
 
     # -- statements
@@ -141,7 +141,7 @@ class Database(Closeable, ABC):
         """Insert a row, and return its number."""
 
     @abstractmethod
-    def violated_columns(self, error: Exception) -> tuple[bool, Sequence[str]]:
+    def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
         """Return whether a constraint that was violated is one of uniqueness, and its columns."""
 
 
@@ -165,12 +165,12 @@ class View(Closeable, Generic[D]):
 
     def _write(self, job: Job[T]) -> MaybeFuture[T]:
         """Do a job in a transaction; return its result, or a future of it on the thread of an event loop."""
-        return self.database.hand_over(job) if on_event_loop() else self.database.write(job)
+        return self.database.submit(job) if on_event_loop() else self.database.write(job)
 
     def _query(self, read: Job[T], *, after: LightFuture[Any] | None = None) -> MaybeFuture[T]:
         """Call a function with a reading connection, after a write; on another thread if an event loop runs here."""
         if on_event_loop():
-            return self.database.read_beside(read, after=after)
+            return self.database.submit_read(read, after=after)
         if after is not None:
             after.wait()
         with self.database.read() as connection:

@@ -17,14 +17,14 @@ LONG = b"what is said again " * 100
 PLAIN = [b"", b"\x80", b"\xa5hello", LONG, random.Random(1).randbytes(2000).replace(b"\xc1", b"")]
 
 
-def seals() -> list[Encryptor]:
+def encryptors() -> list[Encryptor]:
     return [Encryptor(key, compress=compress) for key in (None, KEY) for compress in (False, True)]
 
 
 @pytest.mark.parametrize("data", PLAIN, ids=len)
 @pytest.mark.parametrize("compress", [False, True])
 def test_what_was_closed_can_be_opened(data: bytes, compress: bool) -> None:
-    assert [seal.decrypt(seal.encrypt(data, compress=compress)) for seal in seals()] == [data] * 4
+    assert [encryptor.decrypt(encryptor.encrypt(data, compress=compress)) for encryptor in encryptors()] == [data] * 4
 
 
 def test_without_key_and_compression_bytes_are_stored_as_they_are() -> None:
@@ -33,9 +33,9 @@ def test_without_key_and_compression_bytes_are_stored_as_they_are() -> None:
 
 
 def test_compressed_bytes_are_fewer_and_short_ones_are_left_alone() -> None:
-    seal = Encryptor(compress=True)
-    assert len(seal.encrypt(LONG, compress=True)) < len(LONG) / 10
-    assert seal.encrypt(b"a" * 100, compress=True) == b"a" * 100
+    encryptor = Encryptor(compress=True)
+    assert len(encryptor.encrypt(LONG, compress=True)) < len(LONG) / 10
+    assert encryptor.encrypt(b"a" * 100, compress=True) == b"a" * 100
     assert len(Encryptor(KEY, compress=True).encrypt(LONG, compress=True)) < len(LONG) / 10
 
 
@@ -45,17 +45,17 @@ def test_whether_a_seal_compresses_does_not_matter_for_what_it_opens() -> None:
 
 
 def test_encrypted_bytes_show_nothing_and_are_never_the_same() -> None:
-    seal = Encryptor(KEY)
-    first, second = seal.encrypt(b"secret"), seal.encrypt(b"secret")
+    encryptor = Encryptor(KEY)
+    first, second = encryptor.encrypt(b"secret"), encryptor.encrypt(b"secret")
     assert first != second
     assert b"secret" not in first + second
-    assert (seal.encrypts, Encryptor().encrypts) == (True, False)
+    assert (encryptor.encrypts, Encryptor().encrypts) == (True, False)
 
 
 @pytest.mark.parametrize("size", [16, 24, 32])
 def test_a_key_may_have_three_lengths(size: int) -> None:
-    seal = Encryptor(os.urandom(size))
-    assert seal.decrypt(seal.encrypt(b"x")) == b"x"
+    encryptor = Encryptor(os.urandom(size))
+    assert encryptor.decrypt(encryptor.encrypt(b"x")) == b"x"
 
 
 @pytest.mark.parametrize("size", [0, 1, 31, 33])
@@ -64,10 +64,12 @@ def test_a_key_of_another_length_is_refused(size: int) -> None:
         Encryptor(bytes(size))
 
 
-@pytest.mark.parametrize(("seal", "said"), [(Encryptor(), "no key was given"), (Encryptor(bytes(32)), "key is wrong")])
-def test_without_the_key_nothing_can_be_read(seal: Encryptor, said: str) -> None:
+@pytest.mark.parametrize(
+    ("encryptor", "said"), [(Encryptor(), "no key was given"), (Encryptor(bytes(32)), "key is wrong")]
+)
+def test_without_the_key_nothing_can_be_read(encryptor: Encryptor, said: str) -> None:
     with pytest.raises(WrongEncryptionKey, match=said):
-        seal.decrypt(Encryptor(KEY).encrypt(b"secret"))
+        encryptor.decrypt(Encryptor(KEY).encrypt(b"secret"))
 
 
 @pytest.mark.parametrize("cut", [2, 10, 14, 20, -1])

@@ -63,7 +63,7 @@ class Writer:
             stored = changes
             if deltas is None and parent is not None:  # rare: runs supply their deltas
                 stored = encoder.all_values(commit, self._reader(connection).state_at(parent))
-            thread = self._claim(connection, thread, commit)
+            thread = self._leased_thread(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
             row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.line)
             connection.execute(
@@ -144,7 +144,7 @@ class Writer:
                 )
             if has_moved(thread, hold):
                 raise self._conflict(connection, line.thread_id, checkpoint_id, head)
-            self.take(connection, thread, line.thread_id, hold)
+            self.apply_lease(connection, thread, line.thread_id, hold)
             for journal_key in pending.journal:  # the first result of a step may have been seen
                 entry = (row_id, JOURNAL, journal_text(journal_key))
                 if connection.execute(self._sql["pending"], entry).fetchone() is not None:
@@ -186,39 +186,39 @@ class Writer:
         row = connection.execute(self._sql["thread"], (self._workspace, thread_id)).fetchone()
         return Thread(*row) if row is not None else None
 
-    def _claim(self, connection: Connection, thread: Thread | None, commit: Commit) -> Thread:
+    def _leased_thread(self, connection: Connection, thread: Thread | None, commit: Commit) -> Thread:
         """Return the thread with the lease that the commit requests; create a new one."""
         thread_id = commit.line.thread_id
         if thread is None:
             values = (self._workspace, thread_id, microseconds(commit.created_at))
             number = self._database.insert(connection, self._sql["insert_thread"], values)
             thread = self._cache.threads[self._workspace, thread_id] = Thread(number)
-        return self.take(connection, thread, thread_id, commit.hold)
+        return self.apply_lease(connection, thread, thread_id, commit.hold)
 
-    def take(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
+    def apply_lease(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest | None) -> Thread:
         """Claim, keep or release a thread, and return it.
 
         A lease that lasts for more than half of its duration is not written again, which saves a write in most commits.
         """
         if hold is None:  # a write that names no holder: runs that have loaded the thread must load it again
             connection.execute(self._sql["raise_epoch"], (thread.id,))
-            thread.take(None)
+            thread.apply(None)
             return thread
         if thread.owner == hold.owner and hold.until is not None and thread.until is not None:
             half_time = hold.now + (hold.until - hold.now) / 2
             if thread.until >= half_time:
                 return thread
-        return self.write_hold(connection, thread, thread_id, hold)
+        return self.write_lease(connection, thread, thread_id, hold)
 
-    def write_hold(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
+    def write_lease(self, connection: Connection, thread: Thread, thread_id: str, hold: LeaseRequest) -> Thread:
         """Write the lease of a thread, and return the thread."""
-        taken = copy(thread)
-        taken.take(hold)
-        until = microseconds(taken.until) if taken.until is not None else None
-        values = (taken.epoch, taken.owner, until, taken.wanted, microseconds(hold.now), thread.id)
-        connection.execute(self._sql["hold"], values)
-        self._cache.threads[self._workspace, thread_id] = taken
-        return taken
+        leased = copy(thread)
+        leased.apply(hold)
+        until = microseconds(leased.until) if leased.until is not None else None
+        values = (leased.epoch, leased.owner, until, leased.wanted, microseconds(hold.now), thread.id)
+        connection.execute(self._sql["write_lease"], values)
+        self._cache.threads[self._workspace, thread_id] = leased
+        return leased
 
     # -- heads
 

@@ -112,7 +112,7 @@ class Pruner:
         self._connection.execute("DELETE FROM grown WHERE line = ? AND last < ?", (line, first))
 
     def _stored(self, value: Any) -> bytes:
-        return self._database.seal.encrypt(self._database.serde.encode(value, "values"), compress=True)
+        return self._database.encryptor.encrypt(self._database.serde.encode(value, "values"), compress=True)
 
 
 def drop_calls(connection: Connection, database: Database, thread: int, branch: str, namespaces: Sequence[str]) -> None:

@@ -42,8 +42,8 @@ from statewright.storage.checkpoints.row_ids import bounds_of, line_of, number_o
 from statewright.storage.damage import with_damage_report
 from statewright.storage.database import UNLIMITED, Connection, D, Job, View, on_event_loop
 
-_MOST_AHEAD: Final = 1000
-"""Threads with unawaited commits above which completed ones are removed."""
+_MAX_PENDING_COMMITS: Final = 1000
+"""The number of entries in `pending_commits` above which completed ones are removed."""
 
 T = TypeVar("T")
 
@@ -102,15 +102,15 @@ class DatabaseSaver(View[D]):
     # -- writing
 
     def commit(self, commit: Commit, *, also: Sequence[Job[Any]] = ()) -> MaybeFuture[CheckpointId]:
-        beside = [self._writer.commit_job(sibling, ()) for sibling in commit.beside]
-        job = self._writer.commit_job(commit, [*beside, *also])
+        siblings = [self._writer.commit_job(sibling, ()) for sibling in commit.beside]
+        job = self._writer.commit_job(commit, [*siblings, *also])
         if not commit.overlaps:
             return self._write(job)
-        ahead = self.database.ahead
-        write = ahead[self.workspace, commit.line.thread_id] = self.database.hand_over(job)
-        if len(ahead) > _MOST_AHEAD:
-            for key in [key for key, earlier in tuple(ahead.items()) if earlier.done()]:
-                ahead.pop(key, None)
+        pending_commits = self.database.pending_commits
+        write = pending_commits[self.workspace, commit.line.thread_id] = self.database.submit(job)
+        if len(pending_commits) > _MAX_PENDING_COMMITS:
+            for key in [key for key, earlier in tuple(pending_commits.items()) if earlier.done()]:
+                pending_commits.pop(key, None)
         return write
 
     def save_results(
@@ -131,7 +131,7 @@ class DatabaseSaver(View[D]):
             check_lease(thread, thread_id, hold)
             if has_moved(thread, hold):
                 raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
-            return None if thread is None else self._writer.write_hold(connection, thread, thread_id, hold).lease
+            return None if thread is None else self._writer.write_lease(connection, thread, thread_id, hold).lease
 
         return self._write(with_damage_report(job, thread_id))
 
@@ -327,8 +327,8 @@ class DatabaseSaver(View[D]):
 
         Commits of this process to the thread are waited for, since a run may have ended without waiting for its last.
         """
-        ahead = self.database.unsaved_of((self.workspace, thread_id)) if thread_id is not None else None
-        return self._query(with_damage_report(read, thread_id), after=ahead)
+        commit = self.database.pending_commit((self.workspace, thread_id)) if thread_id is not None else None
+        return self._query(with_damage_report(read, thread_id), after=commit)
 
     def _reader(self, connection: Connection) -> HistoryReader:
         return HistoryReader(connection, self.database)

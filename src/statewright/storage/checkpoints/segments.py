@@ -90,7 +90,7 @@ class SegmentWriter:
     def __init__(self, connection: Connection, database: Database) -> None:
         self._connection = connection
         self._database = database
-        self._seal = database.seal
+        self._encryptor = database.encryptor
         self._sql = database.statements("segments")
         self._reader = HistoryReader(connection, database)
 
@@ -123,8 +123,8 @@ class SegmentWriter:
             size += len(row.changes or b"")
             if (jump is not None and row.row_id >= jump[0]) or (chosen and size > LARGEST):
                 break
-            changes = self._seal.decrypt(row.changes) if row.changes is not None else None
-            chosen.append(row._replace(control=self._seal.decrypt(row.control), changes=changes))
+            changes = self._encryptor.decrypt(row.changes) if row.changes is not None else None
+            chosen.append(row._replace(control=self._encryptor.decrypt(row.control), changes=changes))
         return chosen
 
     # -- growing fields
@@ -151,7 +151,7 @@ class SegmentWriter:
             is_set = any(kind == SET for _, kind, _, _ in growth)
             body = _pack([[number, kind, gained] for number, kind, gained, _ in growth])
             items = sum(count for _, _, _, count in growth)
-            stored = self._seal.encrypt(body, compress=True)
+            stored = self._encryptor.encrypt(body, compress=True)
             self._connection.execute(self._sql["insert_grown"], (line, field, last, is_set, items, stored))
         return frozenset(fields)
 
@@ -197,17 +197,17 @@ class SegmentWriter:
     ) -> None:
         runs = list(dict.fromkeys(row.run for row in rows))
         controls = [[runs.index(row.run), ormsgpack.Fragment(row.control)] for row in rows]
-        seal = self._seal
+        encryptor = self._encryptor
         self._connection.execute(
             self._sql["insert"],
             (
                 rows[-1].row_id,
                 number_of(rows[0].row_id),
                 b"".join(row.key for row in rows),
-                seal.encrypt(_pack(sorted(growing))) if growing else None,
-                seal.encrypt(base, compress=True) if base is not None else None,
-                seal.encrypt(_pack(changes), compress=True) if any(changes) else None,
-                seal.encrypt(_pack([runs, controls]), compress=True),
+                encryptor.encrypt(_pack(sorted(growing))) if growing else None,
+                encryptor.encrypt(base, compress=True) if base is not None else None,
+                encryptor.encrypt(_pack(changes), compress=True) if any(changes) else None,
+                encryptor.encrypt(_pack([runs, controls]), compress=True),
             ),
         )
 

@@ -37,7 +37,7 @@ from statewright.runs import (
 from statewright.storage.damage import reading
 from statewright.storage.database import Connection, Job
 from statewright.storage.ledger.conditions import Sql, conditions
-from statewright.storage.ledger.tables import Table, Tables, closed_json, opened_json
+from statewright.storage.ledger.tables import Table, Tables, decrypted_json, encrypted_json
 
 LONG_INPUT: Final = 1000
 """Bytes above which the input of a run has a row of its own."""
@@ -278,7 +278,7 @@ def _numbered(change: Advance, first: int) -> list[RunEvent]:
 
 def _body(tables: Tables, change: Advance) -> bytes:
     try:
-        return closed_json(tables.seal, [tuple(event) for event in change.events])
+        return encrypted_json(tables.encryptor, [tuple(event) for event in change.events])
     except (TypeError, ValueError, RecursionError) as error:
         raise SerdeError(f"an event of run {change.run_id!r}", str(error)) from error
 
@@ -298,5 +298,5 @@ def _announce(tables: Tables, change: Announce) -> Job[Any]:
 
 def _subscribes(tables: Tables, events: bytes | None, event_type: str) -> bool:
     with reading("a record of webhooks"):
-        event_types = opened_json(tables.seal, events) if events is not None else None
+        event_types = decrypted_json(tables.encryptor, events) if events is not None else None
         return not event_types or event_type in event_types

@@ -23,7 +23,7 @@ from statewright.storage.database import UNLIMITED, Connection, D, Job, View
 from statewright.storage.ledger.changes import job_of
 from statewright.storage.ledger.claim import claim_runs
 from statewright.storage.ledger.conditions import conditions, order_by
-from statewright.storage.ledger.tables import Table, Tables, opened_json
+from statewright.storage.ledger.tables import Table, Tables, decrypted_json
 
 T = TypeVar("T")
 
@@ -126,7 +126,7 @@ class DatabaseLedger(View[D]):
 
     def _events(self, run_id: str, last: int, at: int, body: bytes) -> list[RunEvent]:
         with reading("a record of run_events"):
-            entries = opened_json(self._tables.seal, body)
+            entries = decrypted_json(self._tables.encryptor, body)
             instant = instant_of(at)
             return [
                 RunEvent(run_id, seq, kind, payload, step_id, instant)

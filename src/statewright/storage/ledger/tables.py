@@ -43,7 +43,7 @@ class Table(Generic[R]):
         self.insert = f'INSERT INTO "{self.name}" ({columns}) VALUES ({", ".join("?" * len(self.names))})'
         self.returning = f"RETURNING {expressions}"
         self._values = attrgetter(*self.names)
-        conversions = {name: _conversions(column, database.seal) for name, column in self.columns.items()}
+        conversions = {name: _conversions(column, database.encryptor) for name, column in self.columns.items()}
         self._encoders = {name: self._checked(name, pair[0]) for name, pair in conversions.items() if pair is not None}
         self._decoders = {name: pair[1] for name, pair in conversions.items() if pair is not None}
         self._encoder_by_index = [(self.names.index(name), encode) for name, encode in self._encoders.items()]
@@ -111,7 +111,7 @@ class Table(Generic[R]):
         try:
             return connection.execute(sql, parameters)
         except self._database.INTEGRITY_ERROR as error:
-            is_unique, columns = self._database.violated_columns(error)
+            is_unique, columns = self._database.violated_constraint(error)
             if not is_unique:
                 raise SerdeError(f"{self.name}.{columns[0]}", "it must not be None") from error
             if isinstance(values, Record):
@@ -134,7 +134,7 @@ class Table(Generic[R]):
         return encode
 
 
-def _conversions(column: Column, seal: Encryptor) -> tuple[Convert, Convert] | None:
+def _conversions(column: Column, encryptor: Encryptor) -> tuple[Convert, Convert] | None:
     """Return the conversions of values to stored form and back; None if they are stored as they are."""
     match column.kind:
         case "flag":
@@ -144,9 +144,9 @@ def _conversions(column: Column, seal: Encryptor) -> tuple[Convert, Convert] | N
         case "instant":
             return microseconds, instant_of
         case "json":
-            return partial(closed_json, seal), partial(opened_json, seal)
+            return partial(encrypted_json, encryptor), partial(decrypted_json, encryptor)
         case "sealed":
-            return partial(_closed_text, seal), partial(_opened_text, seal)
+            return partial(_encrypted_text, encryptor), partial(_decrypted_text, encryptor)
         case "text" | "integer" | "real":
             return None
 
@@ -156,7 +156,7 @@ class Tables(dict[type[Record], Table[Any]]):
 
     def __init__(self, database: Database) -> None:
         super().__init__()
-        self.seal = database.seal
+        self.encryptor = database.encryptor
         self.sql = database.statements("ledger")
         self._database = database
 
@@ -165,23 +165,23 @@ class Tables(dict[type[Record], Table[Any]]):
         return table
 
 
-def closed_json(seal: Encryptor, value: Any) -> bytes:
+def encrypted_json(encryptor: Encryptor, value: Any) -> bytes:
     """Return a value in stored form. Raises ValueError if it is not valid JSON."""
-    return seal.encrypt(to_json(value))
+    return encryptor.encrypt(to_json(value))
 
 
-def opened_json(seal: Encryptor, stored: bytes) -> Any:
-    """Reverse `closed_json`."""
-    body = seal.decrypt(stored)
+def decrypted_json(encryptor: Encryptor, stored: bytes) -> Any:
+    """Reverse `encrypted_json`."""
+    body = encryptor.decrypt(stored)
     try:
         return from_json(body)
     except ValueError:  # pydantic writes deeper nesting than it reads
         return json.loads(body)
 
 
-def _closed_text(seal: Encryptor, text: str) -> str | bytes:
-    return seal.encrypt(text.encode()) if seal.encrypts else text
+def _encrypted_text(encryptor: Encryptor, text: str) -> str | bytes:
+    return encryptor.encrypt(text.encode()) if encryptor.encrypts else text
 
 
-def _opened_text(seal: Encryptor, stored: str | bytes) -> str:
-    return stored if isinstance(stored, str) else seal.decrypt(stored).decode()
+def _decrypted_text(encryptor: Encryptor, stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else encryptor.decrypt(stored).decode()

@@ -117,9 +117,9 @@ class SqliteDatabase(Database):
         self.path = path_of(path)
         self._absolute_path = os.path.abspath(self.path)  # the working directory may change
         self.serde = serde or Serde()
-        self.seal = Encryptor(key, compress=compress)
+        self.encryptor = Encryptor(key, compress=compress)
         self.head_cache: HeadCache = VersionedHeadCache(self.path)
-        self.ahead: dict[tuple[str, str], LightFuture[Any]] = {}
+        self.pending_commits: dict[tuple[str, str], LightFuture[Any]] = {}
         self._lock = threading.Lock()
         """Held during a transaction."""
         self._writer_start_lock = threading.Lock()
@@ -135,7 +135,7 @@ class SqliteDatabase(Database):
         with self._translating_errors():
             self._connection = self._connect()
             try:
-                prepare(self._connection, self.path, self.seal)
+                prepare(self._connection, self.path, self.encryptor)
             except BaseException:
                 _disconnect(self._connection)
                 raise
@@ -232,7 +232,7 @@ class SqliteDatabase(Database):
         except IndexError:  # all connections are in use
             return self._connect()
 
-    def read_beside(
+    def submit_read(
         self, read: Callable[[sqlite3.Connection], T], *, after: LightFuture[Any] | None = None
     ) -> LightFuture[T]:
         def call() -> T:
@@ -243,9 +243,9 @@ class SqliteDatabase(Database):
 
         return submit_to_thread(call)
 
-    def unsaved_of(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
+    def pending_commit(self, thread: tuple[str, str]) -> LightFuture[Any] | None:
         self._reopen_after_fork()
-        commit = self.ahead.get(thread)
+        commit = self.pending_commits.get(thread)
         return None if commit is None or commit.done() else commit
 
     # -- writing
@@ -273,7 +273,7 @@ class SqliteDatabase(Database):
             with self._lock:
                 if not self._queue:  # checked again under the lock
                     return self._write_alone(job)
-        return self.hand_over(job).result()
+        return self.submit(job).result()
 
     def vacuum(self) -> int:
         """Rewrite the file without its free pages, and return by how many bytes it has shrunk.
@@ -297,7 +297,7 @@ class SqliteDatabase(Database):
             finally:
                 self._roll_back()  # no transaction is open, but VACUUM may change row ids, so the cache is cleared
 
-    def hand_over(self, job: Job[T]) -> LightFuture[T]:
+    def submit(self, job: Job[T]) -> LightFuture[T]:
         """Queue a job for a transaction on the writer thread; jobs keep their order.
 
         It is done even if no caller waits for it any more. The future of a closed database raises.
@@ -319,7 +319,7 @@ class SqliteDatabase(Database):
         return write
 
     def _start_writer(self) -> None:
-        with self._writer_start_lock:  # not the lock of transactions, for which `hand_over` must not wait
+        with self._writer_start_lock:  # not the lock of transactions, for which `submit` must not wait
             if self._writer is None and not self._closed:
                 # Not a `threading.Thread`: one whose start is interrupted may wait for ever. If a signal comes between
                 # the start and the assignment there will be two writers, which does no harm.
@@ -445,7 +445,7 @@ class SqliteDatabase(Database):
     def insert(self, connection: Any, sql: str, parameters: Any) -> int:
         return connection.execute(sql, parameters).lastrowid or 0
 
-    def violated_columns(self, error: Exception) -> tuple[bool, Sequence[str]]:
+    def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
         # The message is `UNIQUE constraint failed: table.column, table.column`.
         columns = [name.strip().rpartition(".")[2] for name in str(error).partition(":")[2].split(",")]
         code = getattr(error, "sqlite_errorcode", None)
@@ -483,7 +483,7 @@ class SqliteDatabase(Database):
             self._connection = self._connect()
             self._transaction_begun = False
             self.head_cache.forget()
-            self.ahead = {}
+            self.pending_commits = {}
             self._pid = os.getpid()  # last, because other threads proceed once it is set
 
     @contextmanager

@@ -39,7 +39,7 @@ _MAX_TABLES: Final = 5
 _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
 
 
-def prepare(connection: sqlite3.Connection, path: Path, seal: Encryptor) -> None:
+def prepare(connection: sqlite3.Connection, path: Path, encryptor: Encryptor) -> None:
     """Create the tables of a new file, or migrate an older one.
 
     Raises NewerFormat, WrongEncryptionKey, or StorageUnavailable for a file of another program, which is not changed.
@@ -50,9 +50,9 @@ def prepare(connection: sqlite3.Connection, path: Path, seal: Encryptor) -> None
     if header.format < FORMAT:
         connection.execute(f"PRAGMA page_size={PAGE}")
         _write_ahead(connection)
-        _migrate(connection, seal)
+        _migrate(connection, encryptor)
     with reading("its key"):
-        _check_key(connection, path, seal)
+        _check_key(connection, path, encryptor)
 
 
 class _Header(NamedTuple):
@@ -109,12 +109,12 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
 
 
-def _migrate(connection: sqlite3.Connection, seal: Encryptor) -> None:
+def _migrate(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
     """Apply the missing steps in one transaction; another process may have been faster."""
     connection.execute("BEGIN EXCLUSIVE")
     try:
         for step in range(_format(connection), FORMAT):
-            STEPS[step](connection, seal)
+            STEPS[step](connection, encryptor)
             connection.execute(f"PRAGMA user_version = {step + 1}")
         connection.execute("COMMIT")
     except BaseException:
@@ -122,15 +122,15 @@ def _migrate(connection: sqlite3.Connection, seal: Encryptor) -> None:
         raise
 
 
-def _to_1(connection: sqlite3.Connection, seal: Encryptor) -> None:
+def _to_1(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
     """Create the tables of format 1."""
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
     run_script(connection, "0001_tables")
     connection.execute("CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
-    connection.execute("INSERT INTO meta VALUES ('key', ?)", (seal.encrypt(_KNOWN_TEXT),))
+    connection.execute("INSERT INTO meta VALUES ('key', ?)", (encryptor.encrypt(_KNOWN_TEXT),))
 
 
-def _to_2(connection: sqlite3.Connection, seal: Encryptor) -> None:
+def _to_2(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
     """Rebuild the table of threads with a workspace for each."""
     sql = statements("to_format_2")
     run_script(connection, "0002_tables")
@@ -160,9 +160,9 @@ STEPS: tuple[Callable[[sqlite3.Connection, Encryptor], None], ...] = (_to_1, _to
 """The step from each format to the next."""
 
 
-def _check_key(connection: sqlite3.Connection, path: Path, seal: Encryptor) -> None:
+def _check_key(connection: sqlite3.Connection, path: Path, encryptor: Encryptor) -> None:
     (stored,) = connection.execute("SELECT value FROM meta WHERE name = 'key'").fetchone()
-    if seal.encrypts and stored == _KNOWN_TEXT:
+    if encryptor.encrypts and stored == _KNOWN_TEXT:
         raise WrongEncryptionKey(f"The database {path} is not encrypted, and a key was given. Open it without one.")
-    if seal.decrypt(stored) != _KNOWN_TEXT:
+    if encryptor.decrypt(stored) != _KNOWN_TEXT:
         raise WrongEncryptionKey(f"The key of the database {path} is wrong.")

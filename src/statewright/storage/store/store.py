@@ -178,10 +178,10 @@ class DatabaseStore(View[D], ConfiguredStore):
         if batch.texts:
             await call_in_thread(batch.embed)
         if batch.writes:
-            return await await_future(self.database.hand_over(batch.perform))
+            return await await_future(self.database.submit(batch.perform))
         results = await call_in_thread(batch.read)
         if batch.was_read:
-            await await_future(self.database.hand_over(batch.refresh))
+            await await_future(self.database.submit(batch.refresh))
         return results
 
     async def aget(self, namespace: Namespace, key: str, **options: Any) -> Item | None:
@@ -208,7 +208,7 @@ class DatabaseStore(View[D], ConfiguredStore):
         return Items(self.database, connection, microseconds(self._clock.now())).sweep()
 
     def _sweep_in_background(self) -> object:
-        return self.database.hand_over(self._sweep)  # the thread of the clock does not wait; the next sweep retries
+        return self.database.submit(self._sweep)  # the thread of the clock does not wait; the next sweep retries
 
     def close(self) -> None:
         """Stop sweeping, and close the database if this store has opened it."""

@@ -92,7 +92,7 @@ class Occupied:
 
 def test_a_job_is_done_in_a_transaction_and_answers(database: SqliteDatabase) -> None:
     assert database.write(keeping("a")) == "a"
-    assert database.hand_over(keeping("b")).result(LONG) == "b"
+    assert database.submit(keeping("b")).result(LONG) == "b"
     assert kept(database) == ["a", "b"]
 
 
@@ -100,7 +100,7 @@ def test_a_job_that_fails_keeps_nothing(database: SqliteDatabase) -> None:
     with pytest.raises(ValueError, match="no luck"):
         database.write(keeping("a", fail))
     with pytest.raises(ValueError, match="no luck"):
-        database.hand_over(keeping("b", fail)).result(LONG)
+        database.submit(keeping("b", fail)).result(LONG)
     database.write(keeping("c"))
     assert kept(database) == ["c"]
 
@@ -114,7 +114,7 @@ def test_jobs_that_wait_share_a_transaction(database: SqliteDatabase) -> None:
         seen.append((inside, len(kept(database))))
 
     with Occupied(database):
-        promises = [database.hand_over(look) for _ in range(5)]
+        promises = [database.submit(look) for _ in range(5)]
     assert all(promise.wait(LONG) for promise in promises)
     assert seen == [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]
     assert len(kept(database)) == 5
@@ -122,7 +122,7 @@ def test_jobs_that_wait_share_a_transaction(database: SqliteDatabase) -> None:
 
 def test_a_job_that_fails_in_a_group_fails_alone(database: SqliteDatabase) -> None:
     with Occupied(database):
-        promises = [database.hand_over(keeping(str(n), fail if n % 3 == 1 else lambda: None)) for n in range(9)]
+        promises = [database.submit(keeping(str(n), fail if n % 3 == 1 else lambda: None)) for n in range(9)]
     outcomes = [failure(promise) for promise in promises]
     assert [n for n, error in enumerate(outcomes) if error is not None] == [1, 4, 7]
     assert kept(database) == ["0", "2", "3", "5", "6", "8"]
@@ -131,8 +131,8 @@ def test_a_job_that_fails_in_a_group_fails_alone(database: SqliteDatabase) -> No
 def test_a_job_that_fails_before_it_writes_costs_the_others_nothing(database: SqliteDatabase) -> None:
     done: list[str] = []
     with Occupied(database):
-        refused = database.hand_over(lambda connection: fail())
-        promise = database.hand_over(keeping("a", lambda: done.append("a")))
+        refused = database.submit(lambda connection: fail())
+        promise = database.submit(keeping("a", lambda: done.append("a")))
     assert isinstance(failure(refused), ValueError)
     assert promise.result(LONG) == "a"
     assert done == ["a"]
@@ -147,20 +147,20 @@ def test_what_sqlite_refuses_in_a_job_is_told_as_ours(database: SqliteDatabase) 
         with pytest.raises(StorageError):
             database.write(job)
         with pytest.raises(StorageError):
-            database.hand_over(job).result(LONG)
+            database.submit(job).result(LONG)
 
 
 def test_jobs_are_done_in_the_order_in_which_they_were_handed_over(database: SqliteDatabase) -> None:
     names = [f"{n:04}" for n in range(3 * MAX_GROUP_SIZE)]
     with Occupied(database):
-        promises = [database.hand_over(keeping(name)) for name in names]
+        promises = [database.submit(keeping(name)) for name in names]
     assert [promise.result(LONG) for promise in promises] == names
     assert kept(database) == names
 
 
 def test_a_plain_write_comes_after_what_was_handed_over_before(database: SqliteDatabase) -> None:
     for n in range(0, 20, 2):
-        database.hand_over(keeping(f"{n:02}"))
+        database.submit(keeping(f"{n:02}"))
         database.write(keeping(f"{n + 1:02}"))
     assert kept(database) == [f"{n:02}" for n in range(20)]
 
@@ -188,7 +188,7 @@ def test_many_threads_may_write_and_read_at_once(database: SqliteDatabase) -> No
 
 def test_who_hands_over_does_not_wait_for_who_writes(database: SqliteDatabase) -> None:
     with Occupied(database):
-        promise = database.hand_over(keeping("a"))
+        promise = database.submit(keeping("a"))
         assert not promise.done()
     assert promise.result(LONG) == "a"
 
@@ -196,10 +196,10 @@ def test_who_hands_over_does_not_wait_for_who_writes(database: SqliteDatabase) -
 def test_a_wait_that_is_given_up_ends_neither_the_write_nor_the_writer(database: SqliteDatabase) -> None:
     async def main() -> None:
         with Occupied(database):
-            waiting = asyncio.ensure_future(await_future(database.hand_over(keeping("a"))))
+            waiting = asyncio.ensure_future(await_future(database.submit(keeping("a"))))
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(waiting, 0.01)
-        assert await await_future(database.hand_over(keeping("b"))) == "b"
+        assert await await_future(database.submit(keeping("b"))) == "b"
 
     asyncio.run(asyncio.wait_for(main(), LONG))
     assert kept(database) == ["a", "b"]
@@ -260,7 +260,7 @@ def test_what_waits_is_written_before_a_database_is_closed(
         monkeypatch.setattr(database, "_start_writer", lambda: None)
     names = [f"{n:04}" for n in range(3 * MAX_GROUP_SIZE)]
     with Occupied(database):
-        promises = [database.hand_over(keeping(name)) for name in names]
+        promises = [database.submit(keeping(name)) for name in names]
         closer = threading.Thread(target=database.close)
         closer.start()
     closer.join(LONG)
@@ -273,14 +273,14 @@ def test_what_waits_is_written_before_a_database_is_closed(
 def test_after_closing_everything_is_refused(tmp_path: Path, used: bool) -> None:
     database = opened(tmp_path / "runs.db")
     if used:
-        database.hand_over(keeping("a")).result(LONG)
+        database.submit(keeping("a")).result(LONG)
         assert kept(database) == ["a"]
     database.close()
     database.close()
     with pytest.raises(StorageUnavailable, match="it was closed"):
         database.write(keeping("b"))
     with pytest.raises(StorageUnavailable, match="it was closed"):
-        database.hand_over(keeping("b")).result(LONG)
+        database.submit(keeping("b")).result(LONG)
     with pytest.raises(StorageUnavailable, match="it was closed"):
         kept(database)
 
@@ -292,7 +292,7 @@ def test_whoever_hands_over_while_a_database_is_closed_gets_an_answer(tmp_path: 
         for number in range(50):
             if number == n:
                 closer.start()
-            promises.append(database.hand_over(keeping(str(number))))
+            promises.append(database.submit(keeping(str(number))))
         closer.join(LONG)
         done = [failure(promise) is None for promise in promises]
         assert done == sorted(done, reverse=True)  # first those that were in time
@@ -309,7 +309,7 @@ def test_a_reader_may_end_after_closing(tmp_path: Path) -> None:
 
 def test_a_closed_database_is_one_file(tmp_path: Path) -> None:
     with opened(tmp_path / "runs.db") as database:
-        database.hand_over(keeping("a")).result(LONG)
+        database.submit(keeping("a")).result(LONG)
         kept(database)
     assert [path.name for path in tmp_path.iterdir()] == ["runs.db"]
 
@@ -318,7 +318,7 @@ def test_a_database_is_named_by_a_path_or_a_url(tmp_path: Path) -> None:
     for name in (f"{tmp_path}/runs.db", f"sqlite:///{tmp_path}/runs.db"):
         with SqliteDatabase.from_conn_string(name, key=bytes(32)) as database:
             assert database.path == tmp_path / "runs.db"
-            assert database.seal.encrypts
+            assert database.encryptor.encrypts
             assert repr(database) == f"SqliteDatabase('{tmp_path}/runs.db')"
 
 
@@ -363,23 +363,23 @@ def in_child(function: Callable[[], None]) -> None:
 
 @FORKS
 def test_a_fork_has_connections_of_its_own(database: SqliteDatabase) -> None:
-    database.hand_over(keeping("a")).result(LONG)
+    database.submit(keeping("a")).result(LONG)
     kept(database)
 
     def child() -> None:
         assert kept(database) == ["a"]
         database.write(keeping("b"))
-        database.hand_over(keeping("c")).result(LONG)
+        database.submit(keeping("c")).result(LONG)
         database.close()
 
     in_child(child)
     database.write(keeping("d"))
-    assert database.hand_over(keeping("e")).result(LONG) == "e"
+    assert database.submit(keeping("e")).result(LONG) == "e"
     assert kept(database) == ["a", "b", "c", "d", "e"]
 
 
 @FORKS
-@pytest.mark.parametrize("used", ["write", "hand_over", "close"])
+@pytest.mark.parametrize("used", ["write", "submit", "close"])
 def test_a_fork_neither_waits_for_who_wrote_in_its_parent_nor_writes_for_it(
     database: SqliteDatabase, used: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -388,12 +388,12 @@ def test_a_fork_neither_waits_for_who_wrote_in_its_parent_nor_writes_for_it(
     def child() -> None:
         if used == "write":
             database.write(keeping("child"))
-        elif used == "hand_over":
-            database.hand_over(keeping("child")).result(LONG)
+        elif used == "submit":
+            database.submit(keeping("child")).result(LONG)
         database.close()
 
     with database._lock:  # as if another thread wrote
-        waiting = database.hand_over(keeping("parent"))
+        waiting = database.submit(keeping("parent"))
         in_child(child)
     assert waiting.result(LONG) == "parent"
     assert kept(database) == (["parent"] if used == "close" else ["child", "parent"])

@@ -117,7 +117,7 @@ def test_a_write_gives_up_when_another_process_writes_for_too_long(
         with pytest.raises(StorageLocked):
             database.write(lambda connection: connection.execute("DELETE FROM items"))
         with pytest.raises(StorageLocked):
-            database.hand_over(lambda connection: connection.execute("DELETE FROM items")).result(600)
+            database.submit(lambda connection: connection.execute("DELETE FROM items")).result(600)
         other.close()
         assert database.write(lambda connection: connection.execute("DELETE FROM items").rowcount) == 0
 

@@ -68,7 +68,7 @@ def check_usable(database: SqliteDatabase, name: str) -> None:
         stranger.execute("ROLLBACK")
     assert on_another_thread(lambda: database.write(keeping(f"{name}: other"))) == f"{name}: other"
     assert database.write(keeping(f"{name}: own")) == f"{name}: own"
-    assert database.hand_over(keeping(f"{name}: later")).result(LONG) == f"{name}: later"
+    assert database.submit(keeping(f"{name}: later")).result(LONG) == f"{name}: later"
     assert kept(database)[-3:] == [f"{name}: other", f"{name}: own", f"{name}: later"]
 
 
@@ -114,7 +114,7 @@ def test_jobs_of_others_are_not_done_on_the_main_thread(database: SqliteDatabase
 
 def test_what_is_handed_over_is_done_however_the_main_thread_is_interrupted(tmp_path: Path) -> None:
     with opened(tmp_path / "runs.db") as database:
-        for number in interruptions(lambda: database.hand_over(keeping("a")).result(LONG)):
+        for number in interruptions(lambda: database.submit(keeping("a")).result(LONG)):
             check_usable(database, str(number))
 
 
@@ -124,7 +124,7 @@ def test_the_writer_thread_is_there_however_its_start_is_interrupted(tmp_path: P
     def open_another() -> None:
         databases.append(opened(tmp_path / f"{len(databases)}.db"))
 
-    for number in interruptions(lambda: databases[-1].hand_over(keeping("a")).result(LONG), open_another):
+    for number in interruptions(lambda: databases[-1].submit(keeping("a")).result(LONG), open_another):
         check_usable(databases[-1], str(number))
     for one in databases:
         one.close()
@@ -172,7 +172,7 @@ def test_who_comes_too_late_is_told_so_and_leaves_the_others_alone(tmp_path: Pat
     database = opened(tmp_path / "runs.db")
     database.close()
     (other,) = waiting(database, "x")
-    assert isinstance(failure(database.hand_over(keeping("a"))), StorageUnavailable)
+    assert isinstance(failure(database.submit(keeping("a"))), StorageUnavailable)
     assert not other.done()
 
 

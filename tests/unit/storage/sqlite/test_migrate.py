@@ -94,7 +94,7 @@ def test_a_step_that_fails_leaves_no_half_made_tables(path: Path) -> None:
     assert pragma(path, "user_version") == 0
 
 
-def fail(connection: sqlite3.Connection, seal: object) -> None:
+def fail(connection: sqlite3.Connection, encryptor: object) -> None:
     connection.execute("SELECT * FROM nowhere")
 
 

@@ -8,7 +8,7 @@ WHERE workspace = ? AND thread_id = ?;
 INSERT INTO threads (workspace, thread_id, changed)
 VALUES (?, ?, ?);
 
--- hold
+-- write_lease
 UPDATE threads SET epoch = ?, owner = ?, until = ?, wanted = ?, changed = ?
 WHERE id = ?;
 

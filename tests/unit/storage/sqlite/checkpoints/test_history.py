@@ -317,8 +317,8 @@ def test_with_another_key_nothing_can_be_read(tmp_path: Any, scribe_of: Any, mon
         scribe.compact()
         scribe.check()
         for place in [scribe.place(one) for one in ids]:
-            for seal in (Encryptor(bytes(16)), Encryptor()):
-                monkeypatch.setattr(database, "seal", seal)
+            for encryptor in (Encryptor(bytes(16)), Encryptor()):
+                monkeypatch.setattr(database, "encryptor", encryptor)
                 with database.read() as connection, pytest.raises(WrongEncryptionKey):
                     HistoryReader(connection, database).checkpoint_at(place, LINE)
                 monkeypatch.undo()

@@ -238,9 +238,9 @@ def test_what_is_sealed_is_laid_together_too(tmp_path: Path, scribe_of: Any, opt
         for line in tuple(scribe.heads):
             scribe.fold_all(line)
         scribe.check()
-        assert (marks(scribe) == 0) == database.seal.encrypts
+        assert (marks(scribe) == 0) == database.encryptor.encrypts
         sealed = {row[-1][:2] for row in scribe.rows()["segments"]}
-        assert sealed == {b"\xc1e"} if database.seal.encrypts else b"\xc1z" in sealed
+        assert sealed == {b"\xc1e"} if database.encryptor.encrypts else b"\xc1z" in sealed
 
 
 VALUES: list[Any] = [

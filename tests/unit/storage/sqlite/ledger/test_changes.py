@@ -133,14 +133,14 @@ def test_those_who_share_a_transaction_do_not_share_its_fate(database: SqliteDat
         holding.set()
         held.wait(600)
 
-    first = database.hand_over(hold)
+    first = database.submit(hold)
     assert holding.wait(600)
     good = [
-        database.hand_over(ledger.job([Insert(label(str(n))), Advance("r1", NOW, {}, [NewEvent("A", {})])]))
+        database.submit(ledger.job([Insert(label(str(n))), Advance("r1", NOW, {}, [NewEvent("A", {})])]))
         for n in range(5)
     ]
-    bad = database.hand_over(ledger.job([Insert(label("bad")), Update(Run, "r9", {})]))
-    more = [database.hand_over(ledger.job([Insert(label(str(n)))])) for n in range(5, 9)]
+    bad = database.submit(ledger.job([Insert(label("bad")), Update(Run, "r9", {})]))
+    more = [database.submit(ledger.job([Insert(label(str(n)))])) for n in range(5, 9)]
     held.set()
     with pytest.raises(RecordConflict):
         bad.result(600)

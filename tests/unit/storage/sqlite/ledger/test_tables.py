@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from statewright.errors import DamagedDatabase, InvalidConfig
 from statewright.runs import RECORDS, Approval, Column, Record, Run, RunStatus, columns_of
 from statewright.storage.encryption import Encryptor
-from statewright.storage.ledger.tables import Table, Tables, closed_json, opened_json
+from statewright.storage.ledger.tables import Table, Tables, decrypted_json, encrypted_json
 from statewright.storage.sqlite.statements import run_script, statements
 from statewright.testing.conformance.ledger.samples import full_record, minimal_record, run
 
 TYPES = {"text": "TEXT", "integer": "INTEGER", "flag": "INTEGER", "instant": "INTEGER", "status": "TEXT"}
 TYPES |= {"real": "REAL", "json": "BLOB", "sealed": "TEXT"}
-PLAIN: Any = SimpleNamespace(seal=Encryptor(), statements=statements)
-ENCRYPTED: Any = SimpleNamespace(seal=Encryptor(b"k" * 32), statements=statements)
+PLAIN: Any = SimpleNamespace(encryptor=Encryptor(), statements=statements)
+ENCRYPTED: Any = SimpleNamespace(encryptor=Encryptor(b"k" * 32), statements=statements)
 """What tables need of a database."""
 SHOWN = {"id", "name", "slug", "workspace_id", "run_id", "task_id", "step_id", "step_name", "interrupt_id", "thread_id"}
 SHOWN |= {"graph", "definition_id", "version", "kind", "type", "event", "event_type", "signal_type", "model", "value"}
@@ -117,9 +117,9 @@ def test_an_unknown_column_is_refused() -> None:
 
 
 def test_in_text_that_may_be_encrypted_nothing_can_be_looked_for() -> None:
-    for seal in (PLAIN, ENCRYPTED):
+    for encryptor in (PLAIN, ENCRYPTED):
         with pytest.raises(InvalidConfig, match="prompt holds text that may be encrypted"):
-            Table(Approval, seal).check_column("prompt", searched=True)
+            Table(Approval, encryptor).check_column("prompt", searched=True)
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.TABLE)
@@ -149,7 +149,7 @@ def test_a_table_is_prepared_when_it_is_met() -> None:
 
 @given(JSON)
 def test_json_comes_back_as_it_was(value: Any) -> None:
-    again = opened_json(PLAIN.seal, closed_json(PLAIN.seal, value))
+    again = decrypted_json(PLAIN.encryptor, encrypted_json(PLAIN.encryptor, value))
     assert again == value
     assert repr(again) == repr(value)
 
