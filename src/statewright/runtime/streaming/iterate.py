@@ -12,7 +12,7 @@ from statewright.events import Event
 from statewright.runtime.invocation.emitter import EventEmitter, StreamBuffer
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.streaming.modes import namespace_within
+from statewright.runtime.streaming.modes import relative_namespace
 from statewright.runtime.tasks.interrupt import raise_to_caller
 
 
@@ -51,7 +51,7 @@ class StepWatch:
         watch.buffer = self.buffer
 
     def _started(self, event: Event) -> None:
-        if not namespace_within(self.run, event.namespace):
+        if not relative_namespace(self.run, event.namespace):
             self._nodes = tuple(task.node for task in event.data)
 
     def _continued(self, event: Event) -> None:
@@ -59,7 +59,7 @@ class StepWatch:
         self._finished(event)
 
     def _finished(self, event: Event) -> None:
-        if not namespace_within(self.run, event.namespace):
+        if not relative_namespace(self.run, event.namespace):
             after: Checkpoint = event.data
             due = tuple(task.node for task in after.frontier)
             self.buffer.add(Step(event.step, self._nodes, event.program.output(after.values), due))

@@ -31,7 +31,7 @@ from statewright.messages import Message
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.events import warn_hidden_messages
 from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.program import Program, is_handed_over, readable, shown_name
+from statewright.runtime.core.program import Program, display_name, is_handed_over, readable
 from statewright.runtime.invocation.emitter import Listener, StreamBuffer
 from statewright.runtime.invocation.outcome import Failure, Pause
 from statewright.runtime.invocation.run import Run
@@ -114,7 +114,7 @@ class StreamView:
 
     def _listener(self, mode: StreamMode, view: View) -> Listener:
         def listen(event: Event) -> None:
-            namespace = namespace_within(self.run, event.namespace)
+            namespace = relative_namespace(self.run, event.namespace)
             if mode == "messages" and self._is_muted(namespace, event):
                 return
             if namespace and not (self._subgraphs or self._is_shown(mode, namespace)):
@@ -187,7 +187,7 @@ def _has_tag(node: Node | None) -> bool:
     return node is not None and NO_STREAM in node.tags
 
 
-def namespace_within(run: Run | None, namespace: str) -> str:
+def relative_namespace(run: Run | None, namespace: str) -> str:
     """Return a namespace relative to that of a run, which may itself be the run of a subgraph."""
     own = run.namespace if run is not None else ""
     return namespace[len(own) :].removeprefix("|") if own and namespace.startswith(own) else namespace
@@ -213,7 +213,7 @@ def _select_update(keys: str | Sequence[str], program: Program, event: Event) ->
     if part is SKIP:
         return SKIP
     names = (keys,) if isinstance(keys, str) else keys
-    node = shown_name(event.data.task)
+    node = display_name(event.data.task)
     selected = {key: readable(update) for key, update in pairs_of(event.data) if key in names}
     return {**part, node: selected[keys] if isinstance(keys, str) else selected} if selected else SKIP
 
@@ -277,7 +277,7 @@ def _interrupted(program: Program, event: Event) -> Any:
 def _update(program: Program, event: Event) -> Any:
     if not isinstance(event.data, TaskResult) or is_handed_over(event.data):
         return SKIP  # the task of its error handler is shown instead, under the name of the node
-    update = {shown_name(event.data.task): program.shown(event.data)}
+    update = {display_name(event.data.task): program.shown(event.data)}
     return {**update, "__metadata__": {"cached": True}} if event.attempt == 0 else update
 
 

@@ -52,13 +52,13 @@ def request_approval(
         )
         if answer is None:
             return Decision("expired", content)
-        decision = _read(answer, content)
+        decision = _read_decision(answer, content)
         if decision is not None:
             return decision
     raise AssertionError  # the loop has no other end
 
 
-def _read(answer: Any, content: Any) -> Decision | None:
+def _read_decision(answer: Any, content: Any) -> Decision | None:
     """Return an answer as a decision; None if it is not valid."""
     fields: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
     verdict = fields.get("decision")

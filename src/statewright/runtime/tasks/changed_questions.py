@@ -46,7 +46,7 @@ def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
         changed = [name for name in changed if name != "schema_form"]
     if changed:
         raise _mismatch(scope, before, now, " and ".join(name.removesuffix("_form") for name in changed))
-    if is_equal(before.value, now.value) is not False:
+    if are_equal(before.value, now.value) is not False:
         scope.run.delivered.add(now.id)
         return
     if any(_is_same(question, now) for question in _other_questions(scope, now)):
@@ -74,7 +74,7 @@ def is_unchanged(before: Interrupt, now: Interrupt) -> bool:
     return _is_same(before, now) and before.schema_form == now.schema_form
 
 
-def is_equal(first: Any, second: Any) -> bool | None:
+def are_equal(first: Any, second: Any) -> bool | None:
     """Return whether two values are equal; None if that cannot be determined. Never raises, whatever `__eq__` does."""
     try:
         if first is second or bool(first == second):
@@ -89,7 +89,7 @@ def is_equal(first: Any, second: Any) -> bool | None:
 
 def _is_same(first: Interrupt, second: Interrupt) -> bool:
     same_kind = first.kind == second.kind and first.event == second.event
-    return same_kind and is_equal(first.value, second.value) is True
+    return same_kind and are_equal(first.value, second.value) is True
 
 
 def _other_questions(scope: Scope, question: Interrupt) -> Iterator[Interrupt]:

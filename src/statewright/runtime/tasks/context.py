@@ -18,9 +18,9 @@ from statewright.graph import ExecutionInfo, RunStarter, Runtime, StreamWriter
 from statewright.ids import DEFAULT_WORKSPACE, TaskId, digest, interrupt_id
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.tasks.interrupt import wait_for
-from statewright.runtime.tasks.journal import journalled
+from statewright.runtime.tasks.journal import perform_step
+from statewright.runtime.tasks.liveness import check_open
 from statewright.runtime.tasks.scope import Scope, current_scope, enclosing_work
-from statewright.runtime.tasks.standing import check_open
 from statewright.store import Store
 
 
@@ -107,7 +107,7 @@ class RuntimeHost:
         self._scope.heartbeat()
 
     def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return journalled(self._current, name, function, args, kwargs)
+        return perform_step(self._current, name, function, args, kwargs)
 
     def spend(self, tokens: int, cost: float) -> None:
         if not self._scope.abandoned:
@@ -264,7 +264,7 @@ def start_run(
     starter: RunStarter = run.ports.starter
     check_open(scope, f"start_run({graph!r})")
     # "=" keeps a key such as "0" apart from an ordinal.
-    position = scope.next_of("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
+    position = scope.next_position("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
     child = f"run_{digest('run', run.run_id, task.id, position)}"
     if starter.differs(child, graph, input):
         raise NonDeterminismError(task.node, f"start_run({graph!r})", position if isinstance(position, int) else 0)
@@ -272,7 +272,7 @@ def start_run(
         starter.start(child, graph, input, work=enclosing_work(scope), awaited=False, options=options)
         return child
 
-    question = _question(scope, task.id, position)
+    question = _completion_key(scope, task.id, position)
     question_id = interrupt_id(task.id, question)
     if question_id not in run.known_interrupts and question_id not in run.answers:
         starter.start(child, graph, input, work=enclosing_work(scope), awaited=True, options=options)
@@ -281,7 +281,7 @@ def start_run(
     return _output_of(child, graph, wait_for("start_run()", question, None, lambda: parts, repeats=True))
 
 
-def _question(scope: Scope, task_id: TaskId, position: int | str) -> str:
+def _completion_key(scope: Scope, task_id: TaskId, position: int | str) -> str:
     """Return the key of the question how the child run has ended.
 
     A completed child is final. After a failure there is a new question each time that the parent run is retried, since

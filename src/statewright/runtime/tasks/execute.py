@@ -45,10 +45,10 @@ from statewright.runtime.core.program import NodeProgram, Route
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.context import RuntimeHost, previous_of, writer_of
-from statewright.runtime.tasks.inputs import changed_channels, own_containers, take_snapshot, with_managed
+from statewright.runtime.tasks.inputs import changed_channels, input_containers, take_snapshot, with_managed
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
+from statewright.runtime.tasks.liveness import check_not_refused, override_if_refused
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import check_not_refused, void_if_refused
 from statewright.state import Writes
 
 RUN_ENDING_ERRORS: Final = (RunCancelled, BudgetExceeded, GraphDrained)
@@ -82,7 +82,7 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
     run = scope.run
     scope.input = state = read_input(scope, node, task, checkpoint)
     if run.program.debug:
-        scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(own_containers(state))
+        scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(input_containers(state))
     if run.watch is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
         # The node may change its input in place, so instruments get another one.
         event_input = read_input(scope, node, task, checkpoint) if run.watch.wants("task_started") else state
@@ -114,7 +114,7 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     if type(answer) is dict and fields is not None and answer.keys() <= fields:  # the answer is used as it is
         writes: Writes = answer  # pyright: ignore[reportUnknownVariableType]
         if node.kept_updates or scope.sibling_group is not None or scope.run.nested:
-            writes = _own_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
+            writes = _copy_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
         result = TaskResult(task, writes, node.successors)
     else:
         result = read_result(scope, node, task, answer)
@@ -123,7 +123,7 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         if node.single_route is not None:
             result.folded = folded = fold_writes(program, checkpoint.values, result)
             choice = node.single_route.path(folded.copy())  # containers are shared: the function must not change them
-            if type(choice) is str and (target := node.single_route.meanings.get(choice)) is not None:
+            if type(choice) is str and (target := node.single_route.targets_by_choice.get(choice)) is not None:
                 result.targets = () if target == END else (target,)
             else:
                 set_targets(scope.run, node, result, [choice])
@@ -135,7 +135,7 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     return result if scope.fast_path else finish(scope, node, checkpoint, result)
 
 
-def _own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
+def _copy_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
     """Return the writes of an answer, with copies of the containers that the node could still change.
 
     A channel may keep the very list or dict that a node returns. And the writes of concurrent tasks, and of subgraphs,
@@ -167,7 +167,7 @@ def _merge_interrupts(error: BaseException) -> BaseException:
 def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
     """Return the outcome of a task whose node raised. Reraises errors that end the process or the run."""
     outcome: Outcome
-    error = void_if_refused(scope, error if isinstance(error, Exception) else _merge_interrupts(error))
+    error = override_if_refused(scope, error if isinstance(error, Exception) else _merge_interrupts(error))
     if isinstance(error, ChildCommand):
         return _settle_child_command(scope, node, task, error)
     if isinstance(error, Paused):
@@ -289,7 +289,7 @@ def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Task
     if scope.mutation_snapshot is not None:
         shared, own = scope.mutation_snapshot
         written = {name for name, _ in pairs_of(result)}
-        lost = (name for name in changed_channels(own, own_containers(scope.input)) if name not in written)
+        lost = (name for name in changed_channels(own, input_containers(scope.input)) if name not in written)
         changed = list(dict.fromkeys((*changed_channels(shared, checkpoint.values), *lost)))
         scope.mutation_snapshot = None
         if changed:
@@ -306,7 +306,7 @@ def check_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) ->
         name = target.node if type(target) is Send else target
         if name not in allowed or (name is not target and name in (END, STOP)):
             via = "a Send" if type(target) is Send else "a goto"
-            raise UnknownTarget(node.reach_as, name, allowed, via=via)
+            raise UnknownTarget(node.edge_source, name, allowed, via=via)
         if type(target) is Send and target.timeout is not None:
             _allow_timeout(run, node, target)
     return [target for target in targets if target != END]
@@ -316,7 +316,7 @@ def _allow_timeout(run: Run, node: NodeProgram, send: Send) -> None:
     """Make the run apply the timeout of a Send. Raises InvalidUpdateError for a node that cannot time out."""
     if run.program.nodes[send.node].async_lane == "inline":
         raise InvalidUpdateError(
-            f"Node {node.reach_as!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
+            f"Node {node.edge_source!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
             f"it runs on the thread of the driver, where it cannot time out. Remove one of the two."
         )
     run.guards_all = True  # from now on also tasks whose nodes have no policies go through `retries`
@@ -341,8 +341,8 @@ def set_targets(run: Run, node: NodeProgram, result: TaskResult, choices: Sequen
     """Set the targets of a result: those of the plain edges, and the choices of the conditional ones."""
     targets: list[str | Send] = list(node.successors)
     for route, choice in zip(node.routes, choices, strict=True):
-        if type(choice) is str and choice in route.meanings:
-            targets.append(route.meanings[choice])
+        if type(choice) is str and choice in route.targets_by_choice:
+            targets.append(route.targets_by_choice[choice])
         else:
             names = cast(Sequence[Any], choice) if isinstance(choice, list | tuple) else (choice,)
             targets.extend(_target_of(run, node, route, name) for name in names)
@@ -370,7 +370,7 @@ def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | 
         return choice
     allowed = map(str, route.targets) if route.targets is not None else program.targets
     target = choice.node if type(choice) is Send else choice
-    raise UnknownTarget(node.reach_as, target, allowed, via=f"by its conditional edge {route.branch.name!r}")
+    raise UnknownTarget(node.edge_source, target, allowed, via=f"by its conditional edge {route.branch.name!r}")
 
 
 # -- the services that a node or a conditional edge may ask for by parameter

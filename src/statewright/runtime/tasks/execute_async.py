@@ -27,8 +27,8 @@ from statewright.runtime.tasks.execute import (
     state_args,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand
+from statewright.runtime.tasks.liveness import check_not_refused, may_finish_functions
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import check_not_refused, is_waited_for
 
 
 async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0) -> Any:
@@ -66,7 +66,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         raise
     except BaseException as error:
         outcome = settle(scope, node, task, error)
-    return outcome if scope.sibling_group is None else scope.sibling_group.ended(scope, outcome)
+    return outcome if scope.sibling_group is None else scope.sibling_group.report_end(scope, outcome)
 
 
 async def _settle_child_command(
@@ -107,7 +107,7 @@ async def call_function(scope: Scope, function: Callable[..., Any], /, *args: An
         try:
             await asyncio.wait([future])
         except asyncio.CancelledError:
-            if not is_waited_for(scope.run):
+            if not may_finish_functions(scope.run):
                 future.cancel()
                 raise
     return future.result()

@@ -44,7 +44,7 @@ def reader_for(graph: Graph, schema: StateSchema, validate: str) -> Reader:
         same_fields = schema.fields.keys() == graph.fields.keys()
         reads_all = same_fields and (schema is graph.schema or not graph.schema.managed)
         if schema.closed and not reads_all:
-            return _read_some(schema.keys)
+            return _fields_reader(schema.keys)
         containers = container_fields(graph)
         return read_mapping if containers is None else WholeReader(containers)
     return _InstanceReader(schema, checked=validate != "off")
@@ -80,7 +80,7 @@ class WholeReader:
         return copy_chosen(values.copy(), self.containers) if arg is NO_ARG else copy_argument(arg)  # pyright: ignore
 
 
-def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
+def restrict_reader(read: Reader, names: tuple[str, ...]) -> Reader:
     """Return a reader to which the state has only these fields."""
 
     def read_declared(values: Mapping[str, Any], arg: Any, /) -> Any:
@@ -89,7 +89,7 @@ def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
     return read_declared
 
 
-def reading_sent(read: Reader) -> Reader:
+def pass_raw_sends(read: Reader) -> Reader:
     """Return a reader that passes the argument of a Send on as it is: a subgraph reads it by its own input schema."""
 
     def read_sent(values: Mapping[str, Any], arg: Any, /) -> Any:
@@ -104,7 +104,7 @@ def _read_root(values: Mapping[str, Any], arg: Any, /) -> Any:
     return copy_container(values.get(ROOT)) if arg is NO_ARG else copy_argument(arg)
 
 
-def _read_some(keys: tuple[str, ...]) -> Reader:
+def _fields_reader(keys: tuple[str, ...]) -> Reader:
     def read(values: Mapping[str, Any], arg: Any, /) -> Any:
         if arg is NO_ARG:
             return copy_fields({key: values[key] for key in keys if key in values})
@@ -209,7 +209,7 @@ def changed_channels(before: MutationSnapshot, values: Mapping[str, Any]) -> lis
     return [name for name, snapshot in before.items() if name in values and _snapshot(values[name], ()) != snapshot]
 
 
-def own_containers(state: Any) -> dict[str, Any]:
+def input_containers(state: Any) -> dict[str, Any]:
     """Return the lists, dicts and sets in a node's input, by field. They are copies that only the node refers to."""
     fields = cast("dict[str, Any]", state) if type(state) is dict else instance_values(state) or {}
     return {name: value for name, value in fields.items() if type(value) in CONTAINERS}

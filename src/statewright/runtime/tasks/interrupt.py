@@ -19,8 +19,8 @@ from statewright.errors import InvalidUpdateError
 from statewright.graph import Command, ParentCommand
 from statewright.ids import interrupt_id
 from statewright.runtime.tasks.changed_questions import check_answered, check_new, is_unchanged
+from statewright.runtime.tasks.liveness import check_not_refused, note_refusal
 from statewright.runtime.tasks.scope import current_scope
-from statewright.runtime.tasks.standing import check_not_refused, note_refusal
 from statewright.state import check_schema, check_value
 
 if TYPE_CHECKING:
@@ -150,18 +150,18 @@ def wait_for(
         if before is not None:
             check_answered(scope, before, question)
         answer = copy_container(run.answers[question_id])  # the node may change its copy
-        return _checked(answer, before, question)
+        return _check_answer(answer, before, question)
     if not repeats and run.answers:
         check_new(scope, question)
     if before is not None:
-        raise Paused(_asked_again(before, question))
+        raise Paused(_repeat_question(before, question))
     check_schema(function, question.schema)
     if delay is not None:
         question = replace(question, due_at=run.ports.clock.now() + timedelta(seconds=as_seconds(delay)))
     raise Paused(question)
 
 
-def _checked(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
+def _check_answer(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
     """Return the answer, checked here if it was not checked against the full type when it arrived.
 
     Not every type can be stored with its question: the stored schema may be weaker than that of the node, or missing.
@@ -173,7 +173,7 @@ def _checked(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
     return check_value(f"answer to {question.id}", question.schema, answer)
 
 
-def _asked_again(before: Interrupt, question: Interrupt) -> Interrupt:
+def _repeat_question(before: Interrupt, question: Interrupt) -> Interrupt:
     """Return a question that is asked again while it is still open. Its timeout is not extended."""
     if is_unchanged(before, question):
         return before

@@ -21,40 +21,40 @@ from statewright.graph import START, is_coroutine_function
 from statewright.ids import CheckpointId
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.invocation.run import Run
+from statewright.runtime.tasks.liveness import check_hold, check_hold_async, check_not_refused, check_open, note_refusal
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import check_hold, check_hold_async, check_not_refused, check_open, note_refusal
 
 _AWAITED: Final = "~"
 """Suffix of the fingerprint for a plain function that returned an awaitable: its result is awaited on replay too."""
 
 
-def journalled(
+def perform_step(
     scope: Scope, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Return the result of the function, from the journal if it is there; an awaitable for a coroutine function."""
-    key, arguments, entry = recall(scope, name, args, kwargs)
+    key, arguments, entry = find_entry(scope, name, args, kwargs)
     if entry is not None:
         value = copy_container(entry.value)  # the node may change its copy
         if is_coroutine_function(function) or entry.arguments.endswith(_AWAITED):
-            return _recalled_async(scope, key, entry, value)
-        if type(entry) is Unsaved:
+            return _return_recorded(scope, key, entry, value)
+        if type(entry) is UnsavedEntry:
             with _save_again(scope, key, entry):
                 resolve(save_entry(scope, key, entry))
         return value
     if is_coroutine_function(function):
-        return _call_async(scope, key, arguments, function, args, kwargs)
+        return _call_step_async(scope, key, arguments, function, args, kwargs)
     check_hold(scope, name)
-    with step_events(scope, key, arguments), scope.calling(key) as own:
+    with emit_step_events(scope, key, arguments), scope.calling(key) as own:
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
             check_not_refused(own)
             resolve(record(scope, key, JournalEntry(arguments, copy_container(result))))
             return result
-    return _complete_async(scope, key, arguments, result, _AWAITED)
+    return _complete_step_async(scope, key, arguments, result, _AWAITED)
 
 
 @contextmanager
-def step_events(scope: Scope, key: JournalKey, arguments: str | None = None) -> Generator[None]:
+def emit_step_events(scope: Scope, key: JournalKey, arguments: str | None = None) -> Generator[None]:
     """Emit the start and end events of a step; with `arguments`, release its ordinal for a retry if it fails."""
     run, attempt, (_, name, ordinal) = scope.run, scope.attempt, key
     if arguments is not None and attempt is not None:
@@ -75,7 +75,7 @@ def step_events(scope: Scope, key: JournalKey, arguments: str | None = None) -> 
 
 
 @contextmanager
-def accept_saved(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
+def treat_conflict_as_saved(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
     """Save an entry again because another attempt did not learn whether it was saved. A conflict means that it was.
 
     That attempt may have been abandoned while the saver was slow. No other run can have written the entry while this
@@ -91,14 +91,14 @@ def accept_saved(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generato
 def _save_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
     """Save an entry again, and mark the task as cancelled if that shows that the lease is lost."""
     try:
-        with accept_saved(scope, key, entry):
+        with treat_conflict_as_saved(scope, key, entry):
             yield
     except LeaseLost as error:
         note_refusal(scope, error)
         raise
 
 
-def recall(
+def find_entry(
     scope: Scope, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[JournalKey, str, JournalEntry | None]:
     """Return the key of the next call of a step, the fingerprint of its arguments, and its entry if there is one.
@@ -135,13 +135,13 @@ def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     """
     if scope.run.steps_under_way.get(key, scope.attempt) is not scope.attempt:
         check_open(scope, key[1])
-    unsaved = Unsaved(*entry)
+    unsaved = UnsavedEntry(*entry)
     if scope.run.journal.setdefault(key, unsaved) is not unsaved:
         raise JournalConflict(*key)  # an attempt that was abandoned while its function ran has recorded it first
     return save_entry(scope, key, entry)
 
 
-class Unsaved(JournalEntry):
+class UnsavedEntry(JournalEntry):
     """An entry of a step that has ended but is not saved yet: another attempt saves it without repeating the step."""
 
     __slots__ = ()
@@ -165,11 +165,11 @@ def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     if not is_future(reply):
         run.journal[key] = JournalEntry(*entry)
     else:
-        reply.add_done_callback(lambda future: _note_saved(run, key, entry, log, future))
+        reply.add_done_callback(lambda future: _record_save(run, key, entry, log, future))
     return reply
 
 
-def _note_saved(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None, future: Any) -> None:
+def _record_save(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None, future: Any) -> None:
     try:
         future.result()
     except JournalConflict:
@@ -209,29 +209,29 @@ async def await_save(reply: Any) -> None:
         await aresolve(reply)
 
 
-async def _call_async(
+async def _call_step_async(
     scope: Scope, key: JournalKey, arguments: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
 ) -> Any:
     """Call a coroutine function as a step."""
     check_open(scope, key[1])  # again: this coroutine may be awaited long after it was created
     await check_hold_async(scope, key[1])
-    return await _complete_async(scope, key, arguments, function(*args, **kwargs))
+    return await _complete_step_async(scope, key, arguments, function(*args, **kwargs))
 
 
-async def _complete_async(
+async def _complete_step_async(
     scope: Scope, key: JournalKey, arguments: str, result: Awaitable[Any], suffix: str = ""
 ) -> Any:
     """Return the result of a step that has begun, and record it in the journal."""
-    with step_events(scope, key, arguments), scope.calling(key) as own:
+    with emit_step_events(scope, key, arguments), scope.calling(key) as own:
         value = await result
         check_not_refused(own)
         await await_save(record(scope, key, JournalEntry(arguments + suffix, copy_container(value))))
     return value
 
 
-async def _recalled_async(scope: Scope, key: JournalKey, entry: JournalEntry, value: Any) -> Any:
+async def _return_recorded(scope: Scope, key: JournalKey, entry: JournalEntry, value: Any) -> Any:
     """Return a recorded result to a caller that awaits the step."""
-    if type(entry) is Unsaved:
+    if type(entry) is UnsavedEntry:
         with _save_again(scope, key, entry):
             await await_save(save_entry(scope, key, entry))
     return value

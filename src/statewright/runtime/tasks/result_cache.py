@@ -29,21 +29,21 @@ def cached_name(graph: Graph, node: str) -> str:
 
 def cache_keys(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> list[CacheKey]:
     """Return the cache key of a task, and those that it would have under the former names of its node."""
-    described = node.node
-    assert described is not None
+    spec = node.node
+    assert spec is not None
     key = _cache_key(scope, node, task, checkpoint)
     graph = scope.run.program.graph
-    return [key, *(CacheKey(cached_name(graph, alias), key.input) for alias in described.aliases)]
+    return [key, *(CacheKey(cached_name(graph, alias), key.input) for alias in spec.aliases)]
 
 
 def _cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> CacheKey:
     """Return the key of a task: its node with the version of the code, and its input."""
-    described = node.node
-    assert described is not None
+    spec = node.node
+    assert spec is not None
     state = node.read(checkpoint.values, task.arg)
-    key_func = described.cache_policy.key_func if described.cache_policy is not None else None
-    code = getattr(described.action, "__qualname__", type(described.action).__qualname__)
-    version = f"{getattr(described.action, '__module__', '')}.{code}@{described.version or ''}"
+    key_func = spec.cache_policy.key_func if spec.cache_policy is not None else None
+    code = getattr(spec.action, "__qualname__", type(spec.action).__qualname__)
+    version = f"{getattr(spec.action, '__module__', '')}.{code}@{spec.version or ''}"
     digest = fingerprint((version, key_func(state) if key_func is not None else state))
     return CacheKey(cached_name(scope.run.program.graph, node.name), digest)
 
@@ -73,10 +73,10 @@ def result_of(program: Program, task: Task, entry: Entry) -> TaskResult:
     """Return an entry as the result of a task."""
     writes, targets, goto = entry
     targets = [renamed_target(program, target) for target in targets]
-    return TaskResult(task, _prepared(program, writes, task), targets, goto=goto)
+    return TaskResult(task, _prepare_writes(program, writes, task), targets, goto=goto)
 
 
-def _prepared(program: Program, writes: Writes, task: Task) -> Writes:
+def _prepare_writes(program: Program, writes: Writes, task: Task) -> Writes:
     """Return cached writes in the form of a task's own, with message ids that derive from it."""
     preparing = {name: channel for name, channel in program.merging.items() if channel.prepares}
     if not preparing:

@@ -35,10 +35,10 @@ from statewright.runtime.invocation.limits import Circuit, Rate, Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import RUN_ENDING_ERRORS, begin, report_outcome, settle
+from statewright.runtime.tasks.liveness import override_if_refused, reason_to_stop_waiting
 from statewright.runtime.tasks.policies import NO_GUARDS, Guards
 from statewright.runtime.tasks.result_cache import Entry, cache_keys, entry_of, is_usable, result_of
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import reason_to_wait_no_more, void_if_refused
 
 LONG_WAIT: Final = 10.0
 """Delays before the next attempt that are longer, in seconds, are logged, so that the run does not look dead."""
@@ -82,10 +82,10 @@ class AwaitReply:
 
 TaskEffect = Try | Wait | AcquireSlot | AwaitReply
 Attempts = Generator[TaskEffect, Any, Outcome]
-Tried = TaskResult | BaseException
+AttemptResult = TaskResult | BaseException
 
 
-def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Attempts:
+def attempt_task(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Attempts:
     """Attempt a task until it succeeds, or its policies allow no further attempt."""
     guards = node.guards or NO_GUARDS
     # The cache may have a result for the same input.
@@ -99,48 +99,50 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     # An earlier run may have failed at the task, and have planned its next attempt.
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
     if first > 1 and (seconds := _seconds_until_due(scope.run, task)) > 0 and not (yield Wait(seconds)):
-        return settle(scope, node, task, cancellation(scope))
+        return settle(scope, node, task, cancellation_error(scope))
     timeout = task.timeout if type(task) is TimedTask else guards.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
         attempt = Attempt(number, scope.run.ports.clock, again=number > first, heartbeat_only=heartbeat_only)
         scope.begin_attempt(attempt)
-        tried: Tried = yield from attempt_within_limits(scope, guards, timeout)
-        if isinstance(tried, TaskResult):
+        result: AttemptResult = yield from attempt_within_limits(scope, guards, timeout)
+        if isinstance(result, TaskResult):
             break
-        delay = retry_delay(guards, number, tried)
+        delay = retry_delay(guards, number, result)
         if delay is None:
-            return settle(scope, node, task, tried)
+            return settle(scope, node, task, result)
         attempt.failed_task = task
-        emit_task_event("attempt_failed", scope, (tried, delay))
+        emit_task_event("attempt_failed", scope, (result, delay))
         if delay > LONG_WAIT:
-            _log_wait(task.node, number, delay, tried)
+            _log_wait(task.node, number, delay, result)
         yield from _save_attempt(scope, task, number, delay)
-        if not ((yield Wait(delay)) if delay > 0 else reason_to_wait_no_more(scope) is None):
-            return settle(scope, node, task, cancellation(scope))
+        if not ((yield Wait(delay)) if delay > 0 else reason_to_stop_waiting(scope) is None):
+            return settle(scope, node, task, cancellation_error(scope))
         number += 1
     if cache_policy is not None:
         ttl = None if cache_policy.ttl is None else as_seconds(cache_policy.ttl)
-        yield AwaitReply(cache.put(keys[0], entry_of(tried, checkpoint), ttl=ttl))
-    return report_outcome(scope, task, tried)
+        yield AwaitReply(cache.put(keys[0], entry_of(result, checkpoint), ttl=ttl))
+    return report_outcome(scope, task, result)
 
 
-def retry_delay(guards: Guards, number: int, tried: object) -> float | None:
+def retry_delay(guards: Guards, number: int, result: object) -> float | None:
     """Return the seconds before the next attempt; None if there is none.
 
     An error of the policy itself is raised with the error of the attempt as its context.
     """
-    if isinstance(tried, RUN_ENDING_ERRORS):
+    if isinstance(result, RUN_ENDING_ERRORS):
         return None
     try:
-        return guards.retry_delay(number, tried)
+        return guards.retry_delay(number, result)
     except Exception as error:
-        if isinstance(tried, BaseException) and error.__context__ is None:
-            error.__context__ = tried
+        if isinstance(result, BaseException) and error.__context__ is None:
+            error.__context__ = result
         raise
 
 
-def attempt_within_limits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
+def attempt_within_limits(
+    scope: Scope, guards: Guards, timeout: TimeLimit | None
+) -> Generator[TaskEffect, Any, AttemptResult]:
     """Make one attempt within the limits, and return its outcome."""
     clock, before = scope.run.ports.clock, scope.holding
     # An executor that runs tasks concurrently may have taken the slots of the run's own limits already.
@@ -149,10 +151,10 @@ def attempt_within_limits(scope: Scope, guards: Guards, timeout: TimeLimit | Non
         for rate in guards.rates:
             seconds = rate.reserve(clock.monotonic())
             if seconds > 0 and not (yield from _wait_for_token(rate, seconds)):
-                return cancellation(scope)
+                return cancellation_error(scope)
         for slots in limits:
             if not (yield AcquireSlot(slots)):
-                return cancellation(scope)
+                return cancellation_error(scope)
             scope.holding = (*scope.holding, slots)
         return (yield from _attempt_through_circuits(scope, guards, timeout))
     except (RateLimited, CircuitOpen) as error:
@@ -183,22 +185,22 @@ def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bo
 
 def _attempt_through_circuits(
     scope: Scope, guards: Guards, timeout: TimeLimit | None
-) -> Generator[TaskEffect, Any, Tried]:
+) -> Generator[TaskEffect, Any, AttemptResult]:
     """Make one attempt, unless a circuit breaker refuses. Breakers count the outcome, unless the run itself ended."""
     clock, entered = scope.run.ports.clock, list[Circuit]()
-    tried: Any = None
+    result: Any = None
     try:
         for circuit in guards.circuits:
             circuit.enter(clock.monotonic())
             entered.append(circuit)
-        tried = void_if_refused(scope, (yield Try(timeout)))
+        result = override_if_refused(scope, (yield Try(timeout)))
     except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
         workers.hand_over(partial(_count_all, tuple(entered), None, clock))
         entered.clear()
         raise
     finally:
-        _count_all(entered, tried, clock)
-    return tried
+        _count_all(entered, result, clock)
+    return result
 
 
 def _release_all(acquired: Sequence[Slots]) -> None:
@@ -206,20 +208,20 @@ def _release_all(acquired: Sequence[Slots]) -> None:
         slots.release()
 
 
-def _count_all(entered: Sequence[Circuit], tried: object, clock: Clock) -> None:
+def _count_all(entered: Sequence[Circuit], result: object, clock: Clock) -> None:
     """Count the end of an attempt; None if it is unknown."""
     if entered:
         with ExitStack() as stack:  # an error of one does not keep the others from counting
             for circuit in entered:
-                stack.callback(_count, circuit, tried, clock)
+                stack.callback(_count, circuit, result, clock)
 
 
-def _count(circuit: Circuit, tried: object, clock: Clock) -> None:
-    if tried is None or isinstance(tried, RUN_ENDING_ERRORS):
+def _count(circuit: Circuit, result: object, clock: Clock) -> None:
+    if result is None or isinstance(result, RUN_ENDING_ERRORS):
         circuit.let_go()
         return
     try:
-        circuit.record(tried if isinstance(tried, Exception) else None, clock.monotonic())
+        circuit.record(result if isinstance(result, Exception) else None, clock.monotonic())
     except BaseException:
         circuit.let_go()
         raise
@@ -257,9 +259,9 @@ def _settle_from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: 
     return report_outcome(scope, task, result_of(scope.run.program, task, entry))
 
 
-def cancellation(scope: Scope) -> RunCancelled:
+def cancellation_error(scope: Scope) -> RunCancelled:
     """Return the outcome of a task that must not wait any longer before it begins."""
-    return RunCancelled(reason_to_wait_no_more(scope) or "cancelled")
+    return RunCancelled(reason_to_stop_waiting(scope) or "cancelled")
 
 
 def settle_outside_node(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
@@ -274,14 +276,14 @@ def settle_outside_node(scope: Scope, node: NodeProgram, task: Task, error: Base
     return report_outcome(scope, task, Failure(task, error))
 
 
-def next_timeout(attempt: Attempt, timeout: TimeLimit, began: float) -> tuple[float, str, float]:
+def next_timeout(attempt: Attempt, timeout: TimeLimit, started_at: float) -> tuple[float, str, float]:
     """Return when the attempt is over unless it ends or shows a sign of life, by which timeout, and how long that is.
 
-    `began` and the first item are instants of `Clock.monotonic`.
+    `started_at` and the first item are instants of `Clock.monotonic`.
     """
     due: list[tuple[float, str, float]] = []
     if timeout.run is not None:
-        due.append((began + timeout.run, "run", timeout.run))
+        due.append((started_at + timeout.run, "run", timeout.run))
     if timeout.idle is not None:
-        due.append((attempt.idle_since(began) + timeout.idle, "idle", timeout.idle))
+        due.append((attempt.idle_since(started_at) + timeout.idle, "idle", timeout.idle))
     return min(due)

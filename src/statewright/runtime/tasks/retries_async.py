@@ -19,21 +19,21 @@ from statewright.runtime.invocation.claim import Ticket
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.tasks.execute import begin, conclude, injected_kwargs, state_args
 from statewright.runtime.tasks.execute_async import call_function, conclude_async, is_cancelled_by_run
+from statewright.runtime.tasks.liveness import reason_to_stop_waiting, wake_at_end
 from statewright.runtime.tasks.retries import (
     AcquireSlot,
+    AttemptResult,
     AwaitReply,
     TaskEffect,
-    Tried,
     Try,
     Wait,
-    attempts,
-    cancellation,
+    attempt_task,
+    cancellation_error,
     next_timeout,
     settle_outside_node,
 )
 from statewright.runtime.tasks.retries_sync import try_once
 from statewright.runtime.tasks.scope import Scope, enter_scope
-from statewright.runtime.tasks.standing import reason_to_wait_no_more, woken_by_the_end
 
 
 async def perform_guarded_async(
@@ -42,7 +42,7 @@ async def perform_guarded_async(
     """Run a task with policies. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
     if scope.sibling_group is not None:
         scope = scope.enter_sibling(task, index)
-    core = attempts(scope, node, task, checkpoint)
+    core = attempt_task(scope, node, task, checkpoint)
     reply: Any = None
     try:
         while True:
@@ -54,7 +54,7 @@ async def perform_guarded_async(
             if type(effect) is Try:
                 reply = await _try(scope, node, task, checkpoint, effect.timeout)
             else:
-                reply = await perform_waiting_async(scope, effect)
+                reply = await perform_wait_async(scope, effect)
     except asyncio.CancelledError as error:
         if is_cancelled_by_run(scope):
             raise
@@ -68,10 +68,10 @@ async def perform_guarded_async(
     finally:
         core.close()
         scope.end_attempts()
-    return outcome if scope.sibling_group is None else scope.sibling_group.ended(scope, outcome)
+    return outcome if scope.sibling_group is None else scope.sibling_group.report_end(scope, outcome)
 
 
-async def perform_waiting_async(scope: Scope, effect: TaskEffect) -> Any:
+async def perform_wait_async(scope: Scope, effect: TaskEffect) -> Any:
     """Perform an effect that makes a task wait: for time, a slot, or a reply."""
     if type(effect) is Wait:
         return await wait_async(scope, effect.seconds)
@@ -91,7 +91,9 @@ async def await_outcome(awaitable: Awaitable[Any], deadline: Deadline | None, wr
         return error
 
 
-async def _try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit | None) -> Tried:
+async def _try(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit | None
+) -> AttemptResult:
     """Return the outcome of one call of the node."""
     try:
         if timeout is None:
@@ -108,7 +110,7 @@ async def _try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
         return error
 
 
-async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
     if node.sync_lane == "inline":
         return try_once(scope, node, task, checkpoint)
     if node.acall is None and not node.routes_await:
@@ -124,18 +126,20 @@ async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Ch
     return conclude(scope, node, task, checkpoint, answer)
 
 
-async def _call_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+async def _call_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
     own = scope.copy_for_thread()  # an abandoned attempt keeps running while the scope is used for the next one
     threads = scope.sibling_group.threads if scope.sibling_group is not None else None
     if threads is None:
         return await _try_in_thread(scope, own, node, task, checkpoint)
     if not await acquire_slot_async(threads, scope):
-        return cancellation(scope)
+        return cancellation_error(scope)
     with Cleanup(threads.release):
         return await _try_in_thread(scope, own, node, task, checkpoint)
 
 
-async def _try_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+async def _try_in_thread(
+    scope: Scope, own: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
+) -> AttemptResult:
     try:
         return await call_function(scope, _enter_and_try, own, node, task, checkpoint)
     finally:
@@ -143,7 +147,7 @@ async def _try_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Task
         scope.input = own.input
 
 
-def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
     enter_scope(scope)
     return try_once(scope, node, task, checkpoint)
 
@@ -157,12 +161,12 @@ class Deadline:
 
     __slots__ = (
         "_attempt",
-        "_began",
         "_cancelling",
         "_expired",
         "_has_ended",
         "_loop",
         "_node",
+        "_started_at",
         "_task",
         "_timeout",
         "_timer",
@@ -179,7 +183,7 @@ class Deadline:
         self._loop = asyncio.get_running_loop()
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._cancelling = self._task.cancelling()
-        self._began = self._attempt.clock.monotonic()
+        self._started_at = self._attempt.clock.monotonic()
         self._set_timer()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -194,7 +198,7 @@ class Deadline:
 
     def _set_timer(self) -> None:
         clock = self._attempt.clock
-        due, _, _ = next_timeout(self._attempt, self._timeout, self._began)
+        due, _, _ = next_timeout(self._attempt, self._timeout, self._started_at)
         self._timer = call_later(self._loop, clock, due - clock.monotonic(), self._check)
         if type(clock) is not SystemClock and due <= clock.monotonic():
             self._loop.call_soon(self._check)  # another thread has advanced a FakeClock before the timer was set
@@ -204,7 +208,7 @@ class Deadline:
         if self._has_ended or self._expired is not None:
             return
         try:
-            due, kind, limit = next_timeout(self._attempt, self._timeout, self._began)
+            due, kind, limit = next_timeout(self._attempt, self._timeout, self._started_at)
             if self._attempt.clock.monotonic() < due:
                 self._timer.cancel()
                 self._set_timer()
@@ -242,9 +246,9 @@ async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
 
 async def wait_async(scope: Scope, seconds: float) -> bool:
     """Wait on the event loop. Return False if the task must not wait any longer."""
-    with _alarm(scope.run.ports.clock, seconds) as (woken, wake), woken_by_the_end(scope, wake):
+    with _alarm(scope.run.ports.clock, seconds) as (woken, wake), wake_at_end(scope, wake):
         await woken
-    return reason_to_wait_no_more(scope) is None
+    return reason_to_stop_waiting(scope) is None
 
 
 @contextmanager
@@ -274,7 +278,7 @@ async def suspended_slots_async(scope: Scope) -> AsyncGenerator[None]:
     try:
         yield
     except GeneratorExit:  # the coroutine is dropped, and must not wait for a slot
-        scope.forgo()
+        scope.drop_suspended_slots()
         raise
     except BaseException:
         await _resume_slots(scope)
@@ -284,11 +288,11 @@ async def suspended_slots_async(scope: Scope) -> AsyncGenerator[None]:
 
 
 async def _resume_slots(scope: Scope) -> None:
-    for slots in scope.resumed_slots():
+    for slots in scope.slots_to_resume():
         if await acquire_slot_async(slots, scope):
             scope.holding = (*scope.holding, slots)
         else:  # the run ends, and what the task still does has no effect
-            scope.go_without(slots)
+            scope.skip_slot(slots)
 
 
 async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
@@ -298,12 +302,12 @@ async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
     if slots.acquire(waiter.offer):
         return True
     try:
-        with woken_by_the_end(scope, lambda: loop.call_soon_threadsafe(waiter.end)):
+        with wake_at_end(scope, lambda: loop.call_soon_threadsafe(waiter.end)):
             has_slot = await waiter.granted
     except asyncio.CancelledError:
         waiter.leave()
         raise
-    if has_slot and reason_to_wait_no_more(scope) is not None:
+    if has_slot and reason_to_stop_waiting(scope) is not None:
         slots.release()
         return False
     return has_slot

@@ -20,24 +20,24 @@ from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import begin, conclude, injected_kwargs, perform, state_args
+from statewright.runtime.tasks.liveness import reason_to_refuse, reason_to_stop_waiting, wake_at_end
 from statewright.runtime.tasks.retries import (
     AcquireSlot,
+    AttemptResult,
     AwaitReply,
     TaskEffect,
-    Tried,
     Try,
     Wait,
-    attempts,
+    attempt_task,
     next_timeout,
     settle_outside_node,
 )
 from statewright.runtime.tasks.scope import Scope, enter_scope
-from statewright.runtime.tasks.standing import reason_to_refuse, reason_to_wait_no_more, woken_by_the_end
 
 T = TypeVar("T")
 
 
-def performer(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outcome]:
+def select_perform(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outcome]:
     """Return the function that runs the tasks of a run: by `perform`, or with guards where a task needs them."""
 
     def perform_any(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
@@ -48,7 +48,7 @@ def performer(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outc
 
 def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task with policies, whose node is a plain function."""
-    core = attempts(scope, node, task, checkpoint)
+    core = attempt_task(scope, node, task, checkpoint)
     reply: Any = None
     try:
         while True:
@@ -57,7 +57,7 @@ def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Che
             except StopIteration as stop:
                 return stop.value
             if type(effect) is not Try:
-                reply = perform_waiting(scope, effect)
+                reply = perform_wait(scope, effect)
             elif effect.timeout is None:
                 reply = try_once(scope, node, task, checkpoint)
             else:
@@ -70,7 +70,7 @@ def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Che
         scope.end_attempts()
 
 
-def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
+def perform_wait(scope: Scope, effect: TaskEffect) -> Any:
     """Perform an effect that makes a task wait: for time, a slot, or a reply."""
     if type(effect) is Wait:
         return wait(scope, effect.seconds)
@@ -79,7 +79,7 @@ def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
     return resolve(cast(AwaitReply, effect).reply)
 
 
-def try_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+def try_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
     """Return the outcome of one call of a plain function."""
     try:
         state = begin(scope, node, task, checkpoint)
@@ -92,9 +92,9 @@ def try_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
 def wait(scope: Scope, seconds: float) -> bool:
     """Wait on this thread. Return False if the task must not wait any longer."""
     woken = SafeEvent()  # a signal handler may cancel the run
-    with woken_by_the_end(scope, woken.set):
+    with wake_at_end(scope, woken.set):
         scope.run.ports.clock.wait(woken, seconds)
-    return reason_to_wait_no_more(scope) is None
+    return reason_to_stop_waiting(scope) is None
 
 
 # -- slots of concurrency limits
@@ -114,7 +114,7 @@ def acquire_slot(slots: Slots, scope: Scope) -> bool:
             slots.overdraw()
         return True
     try:
-        with woken_by_the_end(scope, waiter.woken.set):
+        with wake_at_end(scope, waiter.woken.set):
             waiter.woken.wait()
     except BaseException:
         if waiter.leave():
@@ -122,7 +122,7 @@ def acquire_slot(slots: Slots, scope: Scope) -> bool:
         raise
     if not waiter.leave():
         return False
-    if reason_to_wait_no_more(scope) is not None:
+    if reason_to_stop_waiting(scope) is not None:
         slots.release()
         return False
     return True
@@ -171,7 +171,7 @@ def suspended_slots(scope: Scope) -> Generator[None]:
     try:
         yield
     except GeneratorExit:  # maybe in a finaliser, which must not wait for a slot
-        scope.forgo()
+        scope.drop_suspended_slots()
         raise
     except BaseException:
         _resume_slots(scope)
@@ -181,17 +181,19 @@ def suspended_slots(scope: Scope) -> Generator[None]:
 
 
 def _resume_slots(scope: Scope) -> None:
-    for slots in scope.resumed_slots():
+    for slots in scope.slots_to_resume():
         if acquire_slot(slots, scope):
             scope.holding = (*scope.holding, slots)
         else:  # the run ends, and what the task still does has no effect
-            scope.go_without(slots)
+            scope.skip_slot(slots)
 
 
 # -- timeouts: the call is made on another thread
 
 
-def _try_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:
+def _try_in_time(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit
+) -> AttemptResult:
     """Return the outcome of one call, made on another thread so that waiting for it can time out."""
     own = scope.copy_for_thread()
     outcome = call_with_timeout(scope, own, node.name, timeout, lambda: try_once(own, node, task, checkpoint))
@@ -216,12 +218,12 @@ def call_with_timeout(
         outcomes.append(function())
         woken.set()
 
-    began = attempt.clock.monotonic()
+    started_at = attempt.clock.monotonic()
     context = contextvars.copy_context()
     workers.submit(lambda: context.run(call))
-    with woken_by_the_end(scope, woken.set) if not outlives_run else nullcontext():
+    with wake_at_end(scope, woken.set) if not outlives_run else nullcontext():
         while not outcomes:
-            due, kind, limit = next_timeout(attempt, timeout, began)
+            due, kind, limit = next_timeout(attempt, timeout, started_at)
             reason = reason_to_refuse(scope) if not outlives_run else None
             if reason is not None or due <= attempt.clock.monotonic():
                 attempt.abandoned = True

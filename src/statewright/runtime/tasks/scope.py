@@ -5,7 +5,7 @@ task, because a new object per superstep would cost more. Tasks that run concurr
 own.
 
 Code may outlive its task: a node may start threads, or keep its runtime. So what is stored in the context variable is
-not the shared scope alone, but a `Turn`: the scope with the task for which it was entered. `current_scope` compares the
+not the shared scope alone, but a `EnteredScope`: the scope with the task for which it was entered. `current_scope` compares the
 two, and gives such code a scope of the task that is over, through which side effects are rejected.
 """
 
@@ -44,7 +44,7 @@ class SiblingGroup(Protocol):
         """True while it cancels the coroutines that it has started."""
         ...
 
-    def ended(self, scope: Scope, outcome: Outcome) -> None:
+    def report_end(self, scope: Scope, outcome: Outcome) -> None:
         """Accept the outcome of a task."""
         ...
 
@@ -67,7 +67,7 @@ class CalledTask(Task):
         return self._caller
 
 
-class Counts:
+class TaskCounters:
     """Counters of the steps, interrupts and subgraph calls in one execution of a task, from which their ids derive."""
 
     __slots__ = ("calls", "failed", "keys", "ordinals", "retryable", "task")
@@ -109,12 +109,12 @@ class Scope:
         "_counts",
         "attempt",
         "checkpoint",
+        "children_awaited",
         "fast_path",
         "holding",
         "index",
         "input",
         "is_inline",
-        "lending",
         "mutation_snapshot",
         "refusals",
         "run",
@@ -130,7 +130,7 @@ class Scope:
         """Receives the outcome of a task that runs concurrently with others; None for one that runs alone."""
         self.index = 0
         """The index of the task among those that run concurrently."""
-        self.fast_path = run.program.lean and run.watch is None
+        self.fast_path = run.program.allows_fast_path and run.watch is None
         """True if a task only reads its input and calls its node: there are no events, and no computed fields."""
         self.task = task
         self.checkpoint = checkpoint
@@ -144,15 +144,15 @@ class Scope:
         """True if it runs on the thread of the driver while siblings run: it must not wait for their slots there."""
         self.shares_slots = False
         """True for a copy that shares its slots with the original, which releases them."""
-        self.lending = 0
+        self.children_awaited = 0
         """The number of children that the task is waiting for."""
         self.holding: Sequence[Slots] = ()
         """The slots that the task occupies. It releases them while it waits for its own children."""
         self.suspended_slots: Sequence[Slots] = ()
         """The slots that it has released meanwhile."""
         self.refusals = run.refusals
-        """Errors raised in tasks because their run is over, by task id: see `standing.note_refusal`."""
-        self._counts: Counts | None = None
+        """Errors raised in tasks because their run is over, by task id: see `liveness.note_refusal`."""
+        self._counts: TaskCounters | None = None
         """Counters shared by all copies; None, or those of another task, until the first use."""
 
     def enter_sibling(self, task: Task, index: int) -> Scope:
@@ -192,7 +192,7 @@ class Scope:
 
     def suspend_slots(self) -> None:
         """Release the slots of the task before it waits for a child."""
-        self.lending += 1
+        self.children_awaited += 1
         if self.holding:
             with _slots_lock:
                 released, self.holding = self.holding, ()
@@ -200,16 +200,16 @@ class Scope:
             for slots in released:
                 slots.release()
 
-    def resumed_slots(self) -> Sequence[Slots]:
+    def slots_to_resume(self) -> Sequence[Slots]:
         """Return the slots to acquire again after a child has ended: none while the task waits for another child."""
-        self.lending -= 1
-        if self.lending:
+        self.children_awaited -= 1
+        if self.children_awaited:
             return ()
         with _slots_lock:
             slots, self.suspended_slots = self.suspended_slots, ()
         return slots
 
-    def go_without(self, slots: Slots) -> None:
+    def skip_slot(self, slots: Slots) -> None:
         """Continue without a slot that was released for a child."""
         if self.shares_slots:  # the original will release it once more
             slots.overdraw()
@@ -221,10 +221,10 @@ class Scope:
         for slots in suspended:
             slots.overdraw()
 
-    def forgo(self) -> None:
+    def drop_suspended_slots(self) -> None:
         """Continue without the slots that were released for a child, in a finaliser, which must not wait."""
-        self.lending -= 1
-        if not self.lending:
+        self.children_awaited -= 1
+        if not self.children_awaited:
             if self.shares_slots and self.suspended_slots:
                 workers.hand_over(self.detach)
             else:
@@ -233,10 +233,10 @@ class Scope:
     def begin_attempt(self, attempt: Attempt) -> None:
         """Start an attempt and enter its scope in the current context."""
         self.attempt = attempt
-        self.count_anew()
+        self.reset_counters()
         enter_scope((self, self.task, self.checkpoint, attempt))
 
-    def count_anew(self) -> None:
+    def reset_counters(self) -> None:
         """Reset the counters of questions, steps and calls, since the task is executed again."""
         self._counts = None
 
@@ -279,7 +279,7 @@ class Scope:
         """Return what identifies the next question among those of this task: its ordinal, or its key."""
         if key is not None and not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidUpdateError(f"The key {key!r} of a question is of type {type(key).__name__}. Pass a string.")
-        return self.next_of("") if key is None else self.use_key("interrupt key", key)
+        return self.next_position("") if key is None else self.use_key("interrupt key", key)
 
     def use_key(self, kind: str, key: str) -> str:
         """Return the key. Raises InvalidUpdateError if the task has used it before for something of the same kind."""
@@ -290,18 +290,18 @@ class Scope:
         keys.add((kind, key))
         return key
 
-    def next_of(self, name: str) -> int:
+    def next_position(self, name: str) -> int:
         """Return the ordinal of the next operation of that name, counted from 0; questions have the empty name."""
         ordinals = self.counts().ordinals
         count = ordinals.get(name, 0)
         ordinals[name] = count + 1
         return count
 
-    def counts(self) -> Counts:
+    def counts(self) -> TaskCounters:
         """Return the counters of the current execution."""
         counts = self._counts
         if counts is None or counts.task is not self.task:
-            self._counts = counts = Counts(self.task)
+            self._counts = counts = TaskCounters(self.task)
         return counts
 
 
@@ -347,10 +347,10 @@ def enclosing_work(scope: Scope) -> Sequence[TaskId]:
     return ids
 
 
-Turn = tuple[Scope, Task | None, "Checkpoint | None", Attempt | None]
+EnteredScope = tuple[Scope, Task | None, "Checkpoint | None", Attempt | None]
 """A reusable scope, with the task, checkpoint and attempt for which it was entered."""
 
-_current: ContextVar[Scope | Turn | None] = ContextVar("statewright_scope", default=None)
+_current: ContextVar[Scope | EnteredScope | None] = ContextVar("statewright_scope", default=None)
 enter_scope = _current.set
 leave_scope = _current.reset
 
@@ -372,7 +372,7 @@ def current_scope() -> Scope | None:
     return finished
 
 
-def leave_anywhere(token: Token[Scope | Turn | None]) -> None:
+def leave_anywhere(token: Token[Scope | EnteredScope | None]) -> None:
     """Leave the scope, unless it was left before: an abandoned stream may be closed twice, and in another context."""
     try:  # noqa: SIM105  # `suppress` costs as much as a step
         leave_scope(token)

@@ -43,26 +43,26 @@ from statewright.runtime.invocation.open_calls import Calls
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.call_pool import CallPool, PooledCall
 from statewright.runtime.tasks.journal import (
-    Unsaved,
-    accept_saved,
+    UnsavedEntry,
     await_save,
     check_arguments,
-    recall,
+    emit_step_events,
+    find_entry,
     record,
     save_entry,
-    step_events,
+    treat_conflict_as_saved,
 )
-from statewright.runtime.tasks.policies import NO_GUARDS, Guards
-from statewright.runtime.tasks.retries import AwaitReply, TaskEffect, Try, Wait, attempt_within_limits, retry_delay
-from statewright.runtime.tasks.retries_sync import call_with_timeout, perform_waiting
-from statewright.runtime.tasks.scope import CalledTask, Scope, current_scope, enter_scope
-from statewright.runtime.tasks.standing import (
+from statewright.runtime.tasks.liveness import (
     check_hold,
     check_hold_async,
     check_not_refused,
     check_open,
-    void_if_refused,
+    override_if_refused,
 )
+from statewright.runtime.tasks.policies import NO_GUARDS, Guards
+from statewright.runtime.tasks.retries import AwaitReply, TaskEffect, Try, Wait, attempt_within_limits, retry_delay
+from statewright.runtime.tasks.retries_sync import call_with_timeout, perform_wait
+from statewright.runtime.tasks.scope import CalledTask, Scope, current_scope, enter_scope
 from statewright.runtime.tasks.task_future import TaskFuture
 
 
@@ -108,11 +108,11 @@ def call_task(function: CalledFunction, args: tuple[Any, ...], kwargs: dict[str,
         raise InvalidUpdateError(
             f"The task {function.name!r} was called outside a graph. Call it in an entrypoint or in a node."
         )
-    key, arguments, _ = recall(caller, function.name, args, kwargs)
+    key, arguments, _ = find_entry(caller, function.name, args, kwargs)
     future: TaskFuture[Any] = TaskFuture(caller)
     run = caller.run
     with _lock:
-        registry_key = _journal_of(run), key
+        registry_key = _journal_id(run), key
         call = _running.get(registry_key)
         if call is not None and call.can_be_taken_by(run):
             call.take_over(caller, arguments, future)
@@ -121,9 +121,9 @@ def call_task(function: CalledFunction, args: tuple[Any, ...], kwargs: dict[str,
         entry = run.journal.get(key)
         if entry is not None:
             check_arguments(caller.task, key, entry.arguments, arguments)
-        if entry is None or isinstance(entry, Unsaved):
+        if entry is None or isinstance(entry, UnsavedEntry):
             new = _running[registry_key] = Call(function, args, kwargs, caller, registry_key, arguments, future, entry)
-            _calls_of(run).add(new)
+            _open_calls_of(run).add(new)
         else:
             new = None
     if new is not None:
@@ -133,12 +133,12 @@ def call_task(function: CalledFunction, args: tuple[Any, ...], kwargs: dict[str,
     return future
 
 
-def _journal_of(run: Run) -> object:
+def _journal_id(run: Run) -> object:
     """Return what identifies the journal of a run in the registry: runs on the same branch of a thread share it."""
     return (scope_of(run.saver), run.line) if run.saver is not None and run.line is not None else id(run)
 
 
-def _calls_of(run: Run) -> Calls:
+def _open_calls_of(run: Run) -> Calls:
     if run.calls is None:
         run.calls = Calls()
     return run.calls
@@ -261,7 +261,7 @@ class Call:
         if caller.run is not before:
             for own in (scope, self._thread_scope) if self._thread_scope is not None else (scope,):
                 own.run, own.checkpoint = caller.run, caller.checkpoint
-            _calls_of(caller.run).add(self)
+            _open_calls_of(caller.run).add(self)
             if before.calls is not None:
                 before.calls.discard(self)
         if before.calls is not None:
@@ -272,7 +272,7 @@ class Call:
 
     def _attach(self, future: TaskFuture[Any]) -> None:
         # An asyncio task of a private loop cannot be awaited on the loop of the caller.
-        future.performed_by(self._pooled, None if self._owns_loop else self._asyncio_task)
+        future.set_performer(self._pooled, None if self._owns_loop else self._asyncio_task)
 
     def _attach_all(self) -> None:
         with _lock:
@@ -286,9 +286,9 @@ class Call:
         since it was begun, when `takeovers` was their number.
         """
         with _lock:
-            is_void = isinstance(void_if_refused(self._scope, error), RunCancelled | GraphDrained | LeaseLost)
+            is_void = isinstance(override_if_refused(self._scope, error), RunCancelled | GraphDrained | LeaseLost)
             if is_void and self._takeovers != takeovers:
-                self._scope.count_anew()
+                self._scope.reset_counters()
                 self._scope.refusals.clear()
                 self._is_recording = False
                 return True
@@ -364,7 +364,7 @@ class Call:
             except BaseException as error:
                 if self._prepare_repeat(error, takeovers):
                     continue
-                self._end(None, void_if_refused(self._scope, error))
+                self._end(None, override_if_refused(self._scope, error))
             else:
                 self._end(value, None)
             return
@@ -373,15 +373,15 @@ class Call:
         """Return the result of the function and record it in the journal. If it has returned before, only record it."""
         scope, key = self._scope, self._key
         if self._entry is not None:
-            with accept_saved(scope, key, self._entry):
+            with treat_conflict_as_saved(scope, key, self._entry):
                 resolve(save_entry(scope, key, self._entry))
-            self._emit_finished(self._entry.value)
+            self._emit_call_finished(self._entry.value)
             return copy_container(self._entry.value)
-        with step_events(scope, key):
+        with emit_step_events(scope, key):
             value = self._call() if self._is_simple else self._call_guarded()
             _check_is_result(self._function.name, value)
             resolve(record(scope, key, self._begin_recording(value)))
-        self._emit_finished(value)
+        self._emit_call_finished(value)
         return value
 
     def _call(self) -> Any:
@@ -400,7 +400,7 @@ class Call:
                 except StopIteration as stop:
                     return stop.value
                 if type(effect) is not Try:
-                    reply = perform_waiting(self._scope, effect)
+                    reply = perform_wait(self._scope, effect)
                 elif effect.timeout is None:
                     reply = self._try_once()
                 else:
@@ -442,9 +442,9 @@ class Call:
 
             self._end(None, asyncio.CancelledError())
         if self._owns_loop:
-            from statewright.runtime.concurrency.private_loop import give_back
+            from statewright.runtime.concurrency.private_loop import return_loop
 
-            give_back(self._loop, idle=True)
+            return_loop(self._loop, idle=True)
 
     def _cancel(self) -> None:
         if self._asyncio_task is not None:
@@ -473,7 +473,7 @@ class Call:
             except BaseException as error:
                 if self._prepare_repeat(error, takeovers):
                     continue
-                self._end(None, void_if_refused(self._scope, error))
+                self._end(None, override_if_refused(self._scope, error))
             else:
                 self._end(value, None)
             return
@@ -482,14 +482,14 @@ class Call:
         """`_perform`, on the running event loop."""
         scope, key = self._scope, self._key
         if self._entry is not None:
-            with accept_saved(scope, key, self._entry):
+            with treat_conflict_as_saved(scope, key, self._entry):
                 await await_save(save_entry(scope, key, self._entry))
-            self._emit_finished(self._entry.value)
+            self._emit_call_finished(self._entry.value)
             return copy_container(self._entry.value)
-        with step_events(scope, key):
+        with emit_step_events(scope, key):
             value = await (self._call_async() if self._is_simple else self._call_guarded_async())
             await await_save(record(scope, key, self._begin_recording(value)))
-        self._emit_finished(value)
+        self._emit_call_finished(value)
         return value
 
     async def _call_async(self) -> Any:
@@ -499,7 +499,7 @@ class Call:
         return await self._function.function(*self._args, **self._kwargs)
 
     async def _call_guarded_async(self) -> Any:
-        from statewright.runtime.tasks.retries_async import Deadline, await_outcome, perform_waiting_async
+        from statewright.runtime.tasks.retries_async import Deadline, await_outcome, perform_wait_async
 
         core = self._attempts()
         reply: Any = None
@@ -510,7 +510,7 @@ class Call:
                 except StopIteration as stop:
                     return stop.value
                 if type(effect) is not Try:
-                    reply = await perform_waiting_async(self._scope, effect)
+                    reply = await perform_wait_async(self._scope, effect)
                     continue
                 attempt, name = cast(Attempt, self._scope.attempt), self._function.name
                 deadline = Deadline(attempt, effect.timeout, name) if effect.timeout is not None else None
@@ -537,7 +537,7 @@ class Call:
     def _attempts(self) -> Generator[TaskEffect, Any, Any]:
         """Return the result of the function, after as many attempts as its policies allow.
 
-        Yields effects and is sent what came of them, like `retries.attempts`.
+        Yields effects and is sent what came of them, like `retries.attempt_task`.
         """
         scope, guards, run = self._scope, self._function.guards or NO_GUARDS, self._scope.run
         cache = cast(Cache, run.ports.cache)
@@ -552,20 +552,20 @@ class Call:
                 number, run.ports.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._calling_attempt
             )
             scope.begin_attempt(attempt)
-            tried: Any = yield from attempt_within_limits(scope, guards, guards.timeout)
-            if type(tried) is _Value:
+            result: Any = yield from attempt_within_limits(scope, guards, guards.timeout)
+            if type(result) is _Value:
                 break
-            delay = retry_delay(guards, number, tried)
+            delay = retry_delay(guards, number, result)
             if delay is None:
-                raise tried
+                raise result
             attempt.failed_task = scope.task
             if delay > 0 and not (yield Wait(delay)):
-                raise tried
+                raise result
             number += 1
         if cache_key is not None and cache_policy is not None:
             ttl = None if cache_policy.ttl is None else as_seconds(cache_policy.ttl)
-            yield AwaitReply(cache.put(cache_key, (copy_container(tried.value),), ttl=ttl))
-        return tried.value
+            yield AwaitReply(cache.put(cache_key, (copy_container(result.value),), ttl=ttl))
+        return result.value
 
     def _cache_key(self, policy: CachePolicy) -> CacheKey:
         key_func = policy.key_func
@@ -574,7 +574,7 @@ class Call:
         path = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
         return CacheKey(f"{path}:{self._function.name}", arguments)
 
-    def _emit_finished(self, value: Any) -> None:
+    def _emit_call_finished(self, value: Any) -> None:
         scope = self._scope
         if scope.run.watch is not None and self._function.shows_result and not scope.abandoned:
             emit_task_event("call_finished", scope, (self._function.name, copy_container(value)))

@@ -11,9 +11,9 @@ from statewright.errors import InvalidUpdateError, LeaseLost, RunCancelled
 from statewright.futures import SafeEvent
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.call_pool import PooledCall
+from statewright.runtime.tasks.liveness import check_may_wait, note_refusal, wake_at_end
 from statewright.runtime.tasks.retries_sync import suspended_slots
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import check_waits, note_refusal, woken_by_the_end
 
 T = TypeVar("T")
 
@@ -87,9 +87,9 @@ class TaskFuture(Generic[T]):
         caller, woken = self._caller, SafeEvent()  # a signal handler may cancel the run
         deadline = None if timeout is None else time.monotonic() + timeout
         self._future.add_done_callback(lambda _: woken.set())
-        with woken_by_the_end(caller, woken.set):
+        with wake_at_end(caller, woken.set):
             while not self._future.done():
-                check_waits(caller)
+                check_may_wait(caller)
                 if not woken.wait(None if deadline is None else deadline - time.monotonic()):
                     return
                 woken.clear()
@@ -104,7 +104,7 @@ class TaskFuture(Generic[T]):
             return self._value()
         caller = self._caller
         try:
-            async with suspended_slots_async(caller) if caller.holding or caller.lending else nullcontext():
+            async with suspended_slots_async(caller) if caller.holding or caller.children_awaited else nullcontext():
                 await (self._asyncio_task if self._asyncio_task is not None else asyncio.wrap_future(self._future))
         except (RunCancelled, LeaseLost) as error:
             note_refusal(caller, error, self._ended_in)
@@ -118,7 +118,7 @@ class TaskFuture(Generic[T]):
         """The plain future behind this one."""
         return self._future
 
-    def performed_by(self, pooled: PooledCall | None, asyncio_task: Any) -> None:
+    def set_performer(self, pooled: PooledCall | None, asyncio_task: Any) -> None:
         """Set the call of a plain function, or the asyncio task, that produces the result."""
         self._pooled, self._asyncio_task = pooled, asyncio_task
 

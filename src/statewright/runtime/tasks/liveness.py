@@ -7,7 +7,7 @@ the thread over meanwhile.
 
 The other half of the problem is the node that receives such a refusal as an exception. It may catch it and return a
 fallback, which must not become the result of the task, since the next run executes the task again. Such refusals are
-recorded with `note_refusal`, and the outcome of the task is replaced in `void_if_refused`.
+recorded with `note_refusal`, and the outcome of the task is replaced in `override_if_refused`.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ def reason_to_stop(run: Run) -> str | None:
         return run.control.cancel_reason
     if run.parent is None:
         return None
-    above = superstep_above(run)
+    above = calling_superstep(run)
     return SIBLING_FAILED if above is not None and above.ending else reason_to_refuse(run.parent)
 
 
-def reason_to_wait_no_more(scope: CallingTask) -> str | None:
+def reason_to_stop_waiting(scope: CallingTask) -> str | None:
     """Return why a task must not wait any longer before it begins, or None."""
-    step = superstep_of(scope)
+    step = innermost_superstep(scope)
     if step is not None and step.ending:
         return SIBLING_FAILED
     return reason_to_refuse(scope, between_attempts=True)
 
 
-def superstep_of(scope: CallingTask) -> OpenSuperstep | None:
+def innermost_superstep(scope: CallingTask) -> OpenSuperstep | None:
     """Return the innermost superstep with several tasks that contains a task, across subgraphs."""
     inner: CallingTask | None = scope
     while inner is not None:
@@ -89,21 +89,21 @@ def superstep_of(scope: CallingTask) -> OpenSuperstep | None:
     return None
 
 
-def superstep_above(run: Run) -> OpenSuperstep | None:
+def calling_superstep(run: Run) -> OpenSuperstep | None:
     """Return the superstep with several tasks in which a subgraph was called."""
-    return superstep_of(run.parent) if run.parent is not None else None
+    return innermost_superstep(run.parent) if run.parent is not None else None
 
 
-def is_waited_for(run: Run) -> bool:
+def may_finish_functions(run: Run) -> bool:
     """Return whether a subgraph, cancelled as a sibling of its caller failed, may finish a call of a plain function."""
-    above = superstep_above(run)
+    above = calling_superstep(run)
     return above is not None and above.ending and run.parent is not None and reason_to_refuse(run.parent) is None
 
 
 @contextmanager
-def woken_by_the_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[None]:
+def wake_at_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[None]:
     """While the block runs, call `wake` once the task must not wait any longer; immediately if that is so already."""
-    control, step = scope.run.control, superstep_of(scope)
+    control, step = scope.run.control, innermost_superstep(scope)
     if step is None and control is None:
         yield
     elif control is None:
@@ -160,7 +160,7 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
     return False
 
 
-def void_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
+def override_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
     """Return the outcome of an attempt, or the error that its task received because the run is over."""
     refusals = scope.refusals
     if (
@@ -172,7 +172,7 @@ def void_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
     return refusals.get(scope.task.id, outcome)
 
 
-def check_waits(scope: CallingTask) -> None:
+def check_may_wait(scope: CallingTask) -> None:
     """Raise RunCancelled if a task must not wait for its calls any longer."""
     run, reason = scope.run, reason_to_refuse(scope)
     if reason is not None:
@@ -181,7 +181,7 @@ def check_waits(scope: CallingTask) -> None:
 
 def check_not_refused(scope: CallingTask) -> None:
     """Raise again the error that the task received because its run is over, if the task continues after it."""
-    refusal = void_if_refused(scope, None)
+    refusal = override_if_refused(scope, None)
     if refusal is not None:
         raise refusal
 
