@@ -60,7 +60,12 @@ from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
 from statewright.runtime.tasks.execute_async import call_function, perform_async
 from statewright.runtime.tasks.liveness import may_finish_functions
-from statewright.runtime.tasks.retries_async import call_later, pause, perform_guarded_async, suspended_slots_async
+from statewright.runtime.tasks.retries_async import (
+    call_later,
+    perform_guarded_async,
+    suspended_slots_async,
+    wait_for_ticket,
+)
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere
 
 BUFFERED_PARTS = 1000
@@ -196,7 +201,7 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
                 first = is_first(run, ticket)
                 if first and is_over(run, await aresolve(lease_of(run)), holder):
                     return True, None
-                await pause(run.ports.clock, seconds if first else LONGEST_POLL, ticket)
+                await wait_for_ticket(run.ports.clock, seconds if first else LONGEST_POLL, ticket)
                 seconds = next_poll(seconds, first=first)
     except asyncio.CancelledError as signal:
         return False, signal

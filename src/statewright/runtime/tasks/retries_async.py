@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, cast
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpoint, Task, TimeLimit
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import NodeCancelledError, NodeTimeoutError
@@ -42,31 +42,23 @@ async def perform_guarded_async(
     """Run a task with policies. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
     if scope.sibling_group is not None:
         scope = scope.enter_sibling(task, index)
-    core = attempt_task(scope, node, task, checkpoint)
-    reply: Any = None
+
+    async def perform_effect(effect: TaskEffect) -> Any:
+        if type(effect) is Try:
+            return await _try(scope, node, task, checkpoint, effect.timeout)
+        return await perform_wait_async(scope, effect)
+
     try:
-        while True:
-            try:
-                effect = core.send(reply)
-            except StopIteration as stop:
-                outcome = stop.value
-                break
-            if type(effect) is Try:
-                reply = await _try(scope, node, task, checkpoint, effect.timeout)
-            else:
-                reply = await perform_wait_async(scope, effect)
+        outcome = await adrive(attempt_task(scope, node, task, checkpoint), perform_effect)
     except asyncio.CancelledError as error:
         if is_cancelled_by_run(scope):
             raise
-        core.close()
         outcome = settle_outside_node(scope, node, task, NodeCancelledError(node.name, error))
-    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
+    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: no other work is allowed here
         raise
     except BaseException as error:
-        core.close()  # releases its slots before the error is reported
         outcome = settle_outside_node(scope, node, task, error)
     finally:
-        core.close()
         scope.end_attempts()
     return outcome if scope.sibling_group is None else scope.sibling_group.report_end(scope, outcome)
 
@@ -81,7 +73,7 @@ async def perform_wait_async(scope: Scope, effect: TaskEffect) -> Any:
 
 
 async def await_outcome(awaitable: Awaitable[Any], deadline: Deadline | None, wrap: Callable[[Any], Any]) -> Any:
-    """Return the awaited result, wrapped, or the exception that it raised, as a value."""
+    """Return the awaited result, wrapped, or the exception that was raised."""
     try:
         with deadline if deadline is not None else nullcontext():
             return wrap(await awaitable)
@@ -94,7 +86,7 @@ async def await_outcome(awaitable: Awaitable[Any], deadline: Deadline | None, wr
 async def _try(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit | None
 ) -> AttemptResult:
-    """Return the outcome of one call of the node."""
+    """Return the result of one call of the node, or the exception that it raised."""
     try:
         if timeout is None:
             return await _call_once(scope, node, task, checkpoint)
@@ -104,7 +96,7 @@ async def _try(
         if is_cancelled_by_run(scope):
             raise
         return NodeCancelledError(node.name, error)
-    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
+    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: no other work is allowed here
         raise
     except BaseException as error:
         return error
@@ -127,24 +119,25 @@ async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Ch
 
 
 async def _call_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
-    own = scope.copy_for_thread()  # an abandoned attempt keeps running while the scope is used for the next one
+    # A copy, because an abandoned attempt keeps running while the scope is used for the next one.
+    thread_scope = scope.copy_sharing_slots()
     threads = scope.sibling_group.threads if scope.sibling_group is not None else None
     if threads is None:
-        return await _try_in_thread(scope, own, node, task, checkpoint)
+        return await _try_in_thread(scope, thread_scope, node, task, checkpoint)
     if not await acquire_slot_async(threads, scope):
         return cancellation_error(scope)
     with Cleanup(threads.release):
-        return await _try_in_thread(scope, own, node, task, checkpoint)
+        return await _try_in_thread(scope, thread_scope, node, task, checkpoint)
 
 
 async def _try_in_thread(
-    scope: Scope, own: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
+    scope: Scope, thread_scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
 ) -> AttemptResult:
     try:
-        return await call_function(scope, _enter_and_try, own, node, task, checkpoint)
+        return await call_function(scope, _enter_and_try, thread_scope, node, task, checkpoint)
     finally:
-        own.detach()
-        scope.input = own.input
+        thread_scope.detach()
+        scope.input = thread_scope.input
 
 
 def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
@@ -153,7 +146,7 @@ def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
 
 
 class Deadline:
-    """Cancels an attempt at the end of its time limit, and reports that as NodeTimeoutError.
+    """Cancels an attempt at the end of its time limit, and raises NodeTimeoutError.
 
     Like `asyncio.timeout` it cancels the asyncio task that entered it. A coroutine that catches CancelledError keeps
     running, but its result is ignored.
@@ -191,8 +184,8 @@ class Deadline:
         self._timer.cancel()
         if self._expired is None:
             return
-        is_cancelled_too = self._task.uncancel() > self._cancelling  # for a reason other than the deadline
-        if is_cancelled_too and isinstance(error, asyncio.CancelledError):
+        is_cancelled_otherwise = self._task.uncancel() > self._cancelling
+        if is_cancelled_otherwise and isinstance(error, asyncio.CancelledError):
             return
         raise self._expired from error
 
@@ -201,10 +194,10 @@ class Deadline:
         due, _, _ = next_timeout(self._attempt, self._timeout, self._started_at)
         self._timer = call_later(self._loop, clock, due - clock.monotonic(), self._check)
         if type(clock) is not SystemClock and due <= clock.monotonic():
-            self._loop.call_soon(self._check)  # another thread has advanced a FakeClock before the timer was set
+            self._loop.call_soon(self._check)  # another thread may have advanced a FakeClock before the timer was set
 
     def _check(self) -> None:
-        """Cancel the attempt, unless there was a heartbeat meanwhile: then set the timer again."""
+        """Cancel the attempt; if a heartbeat has extended its time limit, set the timer again instead."""
         if self._has_ended or self._expired is not None:
             return
         try:
@@ -221,19 +214,19 @@ class Deadline:
 
 
 def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, callback: Callable[[], object]) -> Timer:
-    """Call back on the loop after so many seconds of the clock."""
+    """Call back on the loop after a number of seconds by the clock."""
     if type(clock) is SystemClock:
         return loop.call_later(seconds, callback)
 
-    def ring() -> None:
+    def forward() -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(callback)
 
-    return clock.call_later(seconds, ring)
+    return clock.call_later(seconds, forward)
 
 
-async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
-    """Wait on the event loop until the time has passed by the clock, or the ticket is called."""
+async def wait_for_ticket(clock: Clock, seconds: float, ticket: Ticket) -> None:
+    """Wait on the event loop until the ticket is called, or a number of seconds has passed by the clock."""
     with _alarm(clock, seconds) as (woken, wake):
         ticket.on_call = wake
         try:
@@ -245,7 +238,7 @@ async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
 
 
 async def wait_async(scope: Scope, seconds: float) -> bool:
-    """Wait on the event loop. Return False if the task must not wait any longer."""
+    """Wait on the event loop. Return False if the task must stop waiting."""
     with _alarm(scope.run.ports.clock, seconds) as (woken, wake), wake_at_end(scope, wake):
         await woken
     return reason_to_stop_waiting(scope) is None
@@ -253,9 +246,9 @@ async def wait_async(scope: Scope, seconds: float) -> bool:
 
 @contextmanager
 def _alarm(clock: Clock, seconds: float) -> Generator[tuple[asyncio.Future[None], Callable[[], object]]]:
-    """Yield a future that is done after so many seconds of the clock, and a function that sets it earlier.
+    """Yield a future that is done after a number of seconds by the clock, and a function that wakes it earlier.
 
-    That function may be called from any thread.
+    The function may be called from any thread.
     """
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
@@ -291,12 +284,12 @@ async def _resume_slots(scope: Scope) -> None:
     for slots in scope.slots_to_resume():
         if await acquire_slot_async(slots, scope):
             scope.holding = (*scope.holding, slots)
-        else:  # the run ends, and what the task still does has no effect
+        else:  # the run ends, and the task has no further effect
             scope.skip_slot(slots)
 
 
 async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
-    """Wait for a slot, on the event loop; return False if the task must not wait any longer."""
+    """Wait for a slot on the event loop. Return False if the task must stop waiting."""
     loop = asyncio.get_running_loop()
     waiter = _Waiter(slots, loop)
     if slots.acquire(waiter.offer):
@@ -314,7 +307,7 @@ async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
 
 
 class _Waiter:
-    """A coroutine that waits for a slot, until it has one or leaves."""
+    """A coroutine that waits for a slot, until it gets one or leaves."""
 
     __slots__ = ("_loop", "_slots", "granted")
 
@@ -322,7 +315,7 @@ class _Waiter:
         self._slots = slots
         self._loop = loop
         self.granted: asyncio.Future[bool] = loop.create_future()
-        """True if the coroutine has got a slot, False if it does not need one any more."""
+        """True if the coroutine has a slot, False if it no longer needs one."""
 
     def offer(self) -> bool:
         """Accept a slot, unless the coroutine has left. Called from any thread."""
@@ -330,12 +323,12 @@ class _Waiter:
             return False
         try:
             self._loop.call_soon_threadsafe(self._accept)
-        except RuntimeError:  # the loop is closed, so no coroutine waits there any more
+        except RuntimeError:  # the loop is closed, so the coroutine does not exist any longer
             return False
         return True
 
     def _accept(self) -> None:
-        if self.granted.done():  # the coroutine left after the slot had been accepted for it
+        if self.granted.done():  # the coroutine left after `offer` had accepted the slot for it
             self._slots.release()
         else:
             self.granted.set_result(True)
@@ -348,5 +341,5 @@ class _Waiter:
     def leave(self) -> None:
         """Stop waiting, and release the slot if it was granted already."""
         if self.granted.done() and not self.granted.cancelled() and self.granted.result():
-            workers.hand_over(self._slots.release)  # the coroutine may have been dropped, in a finaliser
+            workers.hand_over(self._slots.release)  # this may run in a finaliser that has dropped the coroutine
         self.granted.cancel()
