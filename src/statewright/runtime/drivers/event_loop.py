@@ -95,13 +95,12 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                 if run.in_flight_commit is not None and not run.nested:
                     cancelled = await _flush(run) or cancelled
                 break
-            reply = error_to_throw = (
-                None  # the core has received them: no error may be thrown twice, no value kept alive
-            )
+            # The core has received them: no error may be thrown twice, and no value kept alive.
+            reply = error_to_throw = None
             if type(effect) is RunTasks:
                 tasks = effect.tasks
                 try:
-                    if cancelled is not None:  # during a save
+                    if cancelled is not None:  # the cancellation arrived during a save
                         reply = [None] * len(tasks)
                     elif len(tasks) == 1:
                         scope.task, scope.checkpoint = tasks[0], effect.checkpoint
@@ -177,7 +176,7 @@ async def _drive_without_lease(run: Run, graph_input: Any) -> None:
     """Drive a run that saves nothing, or whose caller holds the thread. A calling task releases its slots meanwhile."""
     caller = current_scope()
     with CallInProgress(run):
-        if caller is not None and (caller.holding or caller.children_awaited):
+        if caller is not None and caller.uses_slots:
             async with suspended_slots_async(caller):
                 await drive_async(run, run_until_idle(run, graph_input))
         else:

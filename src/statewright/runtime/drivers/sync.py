@@ -65,9 +65,8 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                 if run.in_flight_commit is not None and not run.nested:
                     flush(run)
                 break
-            reply = error_to_throw = (
-                None  # the core has received them: no error may be thrown twice, no value kept alive
-            )
+            # The core has received them: no error may be thrown twice, and no value kept alive.
+            reply = error_to_throw = None
             if buffer is not None and buffer.parts:
                 leave_scope(token)  # the reader's code does not belong to the run
                 yield from buffer.take()
@@ -129,9 +128,7 @@ def iter_parts(run: Run, graph_input: Any) -> Parts:
     if caller is not None and run.reader is not None:
         yield from _iter_parts_without_slots(caller, _iter_parts_without_lease(run, graph_input))
         return
-    with (
-        suspended_slots(caller) if caller is not None and (caller.holding or caller.children_awaited) else nullcontext()
-    ):
+    with suspended_slots(caller) if caller is not None and caller.uses_slots else nullcontext():
         if run.owner is None or run.nested:
             yield from _iter_parts_without_lease(run, graph_input)
             return
@@ -150,7 +147,7 @@ def _iter_parts_without_lease(run: Run, graph_input: Any) -> Parts:
 def _iter_parts_without_slots(caller: Scope, parts: Parts) -> Parts:
     """Yield the parts of a stream that a task reads. The task releases its slots while it waits for the next part."""
     while True:
-        with suspended_slots(caller) if caller.holding or caller.children_awaited else nullcontext():
+        with suspended_slots(caller) if caller.uses_slots else nullcontext():
             try:
                 part = next(parts)
             except StopIteration:

@@ -19,7 +19,7 @@ from statewright.ids import DEFAULT_WORKSPACE, TaskId, digest, interrupt_id
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.tasks.interrupt import wait_for
 from statewright.runtime.tasks.journal import perform_step
-from statewright.runtime.tasks.liveness import check_open
+from statewright.runtime.tasks.liveness import check_may_start
 from statewright.runtime.tasks.scope import Scope, current_scope, enclosing_work
 from statewright.store import Store
 
@@ -262,7 +262,7 @@ def start_run(
             f"e.g. `statewright dev`."
         )
     starter: RunStarter = run.ports.starter
-    check_open(scope, f"start_run({graph!r})")
+    check_may_start(scope, f"start_run({graph!r})")
     # "=" distinguishes a key such as "0" from an ordinal.
     position = scope.next_position("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
     child = f"run_{digest('run', run.run_id, task.id, position)}"

@@ -21,7 +21,13 @@ from statewright.graph import START, is_coroutine_function
 from statewright.ids import CheckpointId
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.tasks.liveness import check_hold, check_hold_async, check_not_refused, check_open, note_refusal
+from statewright.runtime.tasks.liveness import (
+    check_hold,
+    check_hold_async,
+    check_may_start,
+    check_not_refused,
+    note_refusal,
+)
 from statewright.runtime.tasks.scope import Scope
 
 _AWAITED: Final = "~"
@@ -32,7 +38,7 @@ def perform_step(
     scope: Scope, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Return the result of the function, from the journal if it is recorded; an awaitable for a coroutine function."""
-    key, arguments, entry = find_entry(scope, name, args, kwargs)
+    key, args_hash, entry = identify_call(scope, name, args, kwargs)
     if entry is not None:
         value = copy_container(entry.value)  # the node may change its copy
         if is_coroutine_function(function) or entry.arguments.endswith(_AWAITED):
@@ -42,30 +48,30 @@ def perform_step(
                 resolve(save_entry(scope, key, entry))
         return value
     if is_coroutine_function(function):
-        return _call_step_async(scope, key, arguments, function, args, kwargs)
+        return _call_step_async(scope, key, args_hash, function, args, kwargs)
     check_hold(scope, name)
-    with emit_step_events(scope, key, arguments), scope.enter_step(key) as step_scope:
+    with emit_step_events(scope, key, args_hash), scope.enter_step(key) as step_scope:
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
             check_not_refused(step_scope)
-            resolve(record(scope, key, JournalEntry(arguments, copy_container(result))))
+            resolve(record(scope, key, JournalEntry(args_hash, copy_container(result))))
             return result
-    return _complete_step_async(scope, key, arguments, result, _AWAITED)
+    return _complete_step_async(scope, key, args_hash, result, _AWAITED)
 
 
 @contextmanager
-def emit_step_events(scope: Scope, key: JournalKey, arguments: str | None = None) -> Generator[None]:
-    """Emit the start and end events of a step. With `arguments`, release its ordinal for a retry if it fails."""
+def emit_step_events(scope: Scope, key: JournalKey, args_hash: str | None = None) -> Generator[None]:
+    """Emit the start and end events of a step. With `args_hash`, release its ordinal for a retry if it fails."""
     run, attempt, (_, name, ordinal) = scope.run, scope.attempt, key
-    if arguments is not None and attempt is not None:
+    if args_hash is not None and attempt is not None:
         run.steps_under_way[key] = attempt
     emit_task_event("step_started", scope, (name, ordinal))
     try:
         yield
     except BaseException as error:
         note_refusal(scope, error)  # saving the result raises LeaseLost if the run has lost its lease
-        if arguments is not None and isinstance(error, Exception):
-            scope.counts().note_failed(name, arguments, ordinal)
+        if args_hash is not None and isinstance(error, Exception):
+            scope.counts().note_failed(name, args_hash, ordinal)
         emit_task_event("step_finished", scope, (name, ordinal, error))
         raise
     finally:
@@ -98,10 +104,10 @@ def _saving_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generat
         raise
 
 
-def find_entry(
+def identify_call(
     scope: Scope, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[JournalKey, str, JournalEntry | None]:
-    """Return the key of the next call of a step, the fingerprint of its arguments, and its entry if there is one.
+    """Count a call of a step, and return its key, the fingerprint of its arguments, and its entry if there is one.
 
     Raises NonDeterminismError if the recorded call had other arguments, RunCancelled if the task may no longer act.
     """
@@ -112,19 +118,19 @@ def find_entry(
             f"Step {name!r} was called in a conditional edge of START. Its result cannot be recorded, because no "
             f"checkpoint has been saved yet. Call it in a node."
         )
-    check_open(scope, name)
+    check_may_start(scope, name)
     scope.sign_of_life()
-    arguments = fingerprint((args, kwargs) if kwargs else args)
-    key = (scope.task.id, name, scope.counts().next_ordinal(name, arguments))
+    args_hash = fingerprint((args, kwargs) if kwargs else args)
+    key = (scope.task.id, name, scope.counts().next_ordinal(name, args_hash))
     entry = scope.run.journal.get(key)
     if entry is not None:
-        check_arguments(scope.task, key, entry.arguments, arguments)
-    return key, arguments, entry
+        check_arguments(scope.task, key, entry.arguments, args_hash)
+    return key, args_hash, entry
 
 
-def check_arguments(task: Task, key: JournalKey, before: str, arguments: str) -> None:
-    """Raise NonDeterminismError if an earlier execution made a call with other arguments; both are fingerprints."""
-    if before.removesuffix(_AWAITED) != arguments:
+def check_arguments(task: Task, key: JournalKey, recorded_hash: str, args_hash: str) -> None:
+    """Raise NonDeterminismError if an earlier execution made the call with other arguments."""
+    if recorded_hash.removesuffix(_AWAITED) != args_hash:
         raise NonDeterminismError(task.node, key[1], key[2])
 
 
@@ -134,7 +140,7 @@ def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     The result of an abandoned attempt is recorded too, unless the next attempt has already started the step again.
     """
     if scope.run.steps_under_way.get(key, scope.attempt) is not scope.attempt:
-        check_open(scope, key[1])
+        check_may_start(scope, key[1])
     unsaved = UnsavedEntry(*entry)
     if scope.run.journal.setdefault(key, unsaved) is not unsaved:
         raise JournalConflict(*key)  # recorded first by an attempt that was abandoned while its function was running
@@ -211,22 +217,22 @@ async def await_save(reply: Any) -> None:
 
 
 async def _call_step_async(
-    scope: Scope, key: JournalKey, arguments: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    scope: Scope, key: JournalKey, args_hash: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
 ) -> Any:
     """Call a coroutine function as a step."""
-    check_open(scope, key[1])  # again, because a coroutine may be awaited long after it was created
+    check_may_start(scope, key[1])  # again, because a coroutine may be awaited long after it was created
     await check_hold_async(scope, key[1])
-    return await _complete_step_async(scope, key, arguments, function(*args, **kwargs))
+    return await _complete_step_async(scope, key, args_hash, function(*args, **kwargs))
 
 
 async def _complete_step_async(
-    scope: Scope, key: JournalKey, arguments: str, result: Awaitable[Any], suffix: str = ""
+    scope: Scope, key: JournalKey, args_hash: str, result: Awaitable[Any], suffix: str = ""
 ) -> Any:
     """Await the result of a step, record it in the journal, and return it."""
-    with emit_step_events(scope, key, arguments), scope.enter_step(key) as step_scope:
+    with emit_step_events(scope, key, args_hash), scope.enter_step(key) as step_scope:
         value = await result
         check_not_refused(step_scope)
-        await await_save(record(scope, key, JournalEntry(arguments + suffix, copy_container(value))))
+        await await_save(record(scope, key, JournalEntry(args_hash + suffix, copy_container(value))))
     return value
 
 

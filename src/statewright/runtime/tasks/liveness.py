@@ -13,7 +13,7 @@ returns a fallback, that must not become the result of the task, since the next 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final, TypeVar, cast
 
 from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest
@@ -104,17 +104,11 @@ def may_finish_functions(run: Run) -> bool:
 def wake_at_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[None]:
     """During the block, call `wake` once the task must stop waiting, or at once if it must already."""
     control, step = scope.run.control, innermost_superstep(scope)
-    if step is None and control is None:
+    with (
+        control.calling(wake, scope.run.root) if control is not None else nullcontext(),
+        step.notifying(wake) if step is not None else nullcontext(),
+    ):
         yield
-    elif control is None:
-        with cast(OpenSuperstep, step).notifying(wake):
-            yield
-    elif step is None:
-        with control.calling(wake, scope.run.root):
-            yield
-    else:
-        with control.calling(wake, scope.run.root), step.notifying(wake):
-            yield
 
 
 # -- tasks that receive an error because their run is over
@@ -190,7 +184,7 @@ def check_not_refused(scope: CallingTask) -> None:
 # -- before a side effect
 
 
-def check_open(scope: CallingTask, name: str) -> None:
+def check_may_start(scope: CallingTask, name: str) -> None:
     """Raise RunCancelled if the task must not start the step `name`."""
     run, reason = scope.run, reason_to_refuse(scope)
     if reason is not None:

@@ -84,21 +84,21 @@ class TaskCounters:
         self.retryable: dict[tuple[object, ...], bool] = {}
         """The subgraph calls that may be retried, by retry key: True if the call failed, False if it was cancelled."""
 
-    def next_ordinal(self, name: str, arguments: str) -> int:
+    def next_ordinal(self, name: str, args_hash: str) -> int:
         """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.
 
         So if a node retries a failed step, its next execution, in which the step does not fail, finds the result.
         """
-        failed = self.failed.get((name, arguments))
+        failed = self.failed.get((name, args_hash))
         if failed:
             return failed.pop(0)
         count = self.ordinals.get(name, 0)
         self.ordinals[name] = count + 1
         return count
 
-    def note_failed(self, name: str, arguments: str, ordinal: int) -> None:
+    def note_failed(self, name: str, args_hash: str, ordinal: int) -> None:
         """Release the ordinal of a failed call for a retry with the same name and arguments."""
-        insort(self.failed.setdefault((name, arguments), []), ordinal)
+        insort(self.failed.setdefault((name, args_hash), []), ordinal)
 
 
 class Scope:
@@ -188,6 +188,11 @@ class Scope:
         finally:
             leave_anywhere(token)
             step_scope.detach()
+
+    @property
+    def uses_slots(self) -> bool:
+        """True if the task occupies slots, or has released them while it waits for a child."""
+        return bool(self.holding or self.children_awaited)
 
     def suspend_slots(self) -> None:
         """Release the slots of the task before it waits for a child."""

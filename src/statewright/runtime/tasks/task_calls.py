@@ -46,7 +46,7 @@ from statewright.runtime.tasks.journal import (
     await_save,
     check_arguments,
     emit_step_events,
-    find_entry,
+    identify_call,
     record,
     save_entry,
     treat_conflict_as_saved,
@@ -54,8 +54,8 @@ from statewright.runtime.tasks.journal import (
 from statewright.runtime.tasks.liveness import (
     check_hold,
     check_hold_async,
+    check_may_start,
     check_not_refused,
-    check_open,
     override_if_refused,
 )
 from statewright.runtime.tasks.policies import NO_GUARDS, Guards
@@ -107,21 +107,21 @@ def call_task(function: CalledFunction, args: tuple[Any, ...], kwargs: dict[str,
         raise InvalidUpdateError(
             f"The task {function.name!r} was called outside a graph. Call it in an entrypoint or in a node."
         )
-    key, arguments, _ = find_entry(caller, function.name, args, kwargs)
+    key, args_hash, _ = identify_call(caller, function.name, args, kwargs)
     future: TaskFuture[Any] = TaskFuture(caller)
     run = caller.run
     with _lock:
         registry_key = _journal_id(run), key
         call = _running.get(registry_key)
         if call is not None and call.can_be_taken_by(run):
-            call.take_over(caller, arguments, future)
+            call.take_over(caller, args_hash, future)
             return future
         # Read again under the lock: a call that has ended in between has left the registry, and is in the journal.
         entry = run.journal.get(key)
         if entry is not None:
-            check_arguments(caller.task, key, entry.arguments, arguments)
+            check_arguments(caller.task, key, entry.arguments, args_hash)
         if entry is None or isinstance(entry, UnsavedEntry):
-            new = _running[registry_key] = Call(function, args, kwargs, caller, registry_key, arguments, future, entry)
+            new = _running[registry_key] = Call(function, args, kwargs, caller, registry_key, args_hash, future, entry)
             _open_calls_of(run).add(new)
         else:
             new = None
@@ -148,7 +148,7 @@ class Call:
 
     __slots__ = (
         "_args",
-        "_arguments",
+        "_args_hash",
         "_asyncio_task",
         "_calling_attempt",
         "_counts",
@@ -176,7 +176,7 @@ class Call:
         kwargs: dict[str, Any],
         caller: Scope,
         registry_key: RegistryKey,
-        arguments: str,
+        args_hash: str,
         future: TaskFuture[Any],
         entry: JournalEntry | None,
     ) -> None:
@@ -185,7 +185,7 @@ class Call:
         self._kwargs = kwargs
         self._registry_key = registry_key
         self._key = registry_key[1]
-        self._arguments = arguments
+        self._args_hash = args_hash
         """The fingerprint of the arguments."""
         self._scope = caller.copy()
         self._scope.task = CalledTask(cast(Task, caller.task), self._key)
@@ -239,12 +239,12 @@ class Call:
         """
         return run is self._scope.run or not (self._is_recording or self._scope.refusals)
 
-    def take_over(self, caller: Scope, arguments: str, future: TaskFuture[Any]) -> None:
+    def take_over(self, caller: Scope, args_hash: str, future: TaskFuture[Any]) -> None:
         """Continue for another attempt, since the calling one may have been abandoned. The lock is held.
 
         Raises NonDeterminismError if the new caller passes other arguments.
         """
-        check_arguments(cast(Task, self._scope.task), self._key, self._arguments, arguments)
+        check_arguments(cast(Task, self._scope.task), self._key, self._args_hash, args_hash)
         self._counts = caller.counts()
         self._move(caller)
         self._futures.append(future)
@@ -344,7 +344,7 @@ class Call:
             futures, self._futures = self._futures, []
             if isinstance(error, Exception):
                 _, name, ordinal = self._key
-                self._counts.note_failed(name, self._arguments, ordinal)
+                self._counts.note_failed(name, self._args_hash, ordinal)
         run = self._scope.run
         if run.calls is not None:
             run.calls.discard(self)
@@ -387,7 +387,7 @@ class Call:
 
     def _call(self) -> Any:
         """Return the result of the function, if the calling task may still act."""
-        check_open(self._scope, self._function.name)
+        check_may_start(self._scope, self._function.name)
         check_hold(self._scope, self._function.name)
         return self._function.function(*self._args, **self._kwargs)
 
@@ -490,7 +490,7 @@ class Call:
 
     async def _call_async(self) -> Any:
         """Return the result of the coroutine function, if the calling task may still act."""
-        check_open(self._scope, self._function.name)
+        check_may_start(self._scope, self._function.name)
         await check_hold_async(self._scope, self._function.name)
         return await self._function.function(*self._args, **self._kwargs)
 
@@ -524,7 +524,7 @@ class Call:
         check_not_refused(self._scope)
         with _lock:
             self._is_recording = True
-            self._entry = JournalEntry(self._arguments, copy_container(value))
+            self._entry = JournalEntry(self._args_hash, copy_container(value))
             return self._entry
 
     def _attempt(self) -> Generator[TaskEffect, Any, Any]:
@@ -562,10 +562,10 @@ class Call:
 
     def _cache_key(self, policy: CachePolicy) -> CacheKey:
         key_func = policy.key_func
-        arguments = self._arguments if key_func is None else fingerprint(key_func(*self._args, **self._kwargs))
+        args_hash = self._args_hash if key_func is None else fingerprint(key_func(*self._args, **self._kwargs))
         function = inspect.unwrap(self._function.function)
         path = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-        return CacheKey(f"{path}:{self._function.name}", arguments)
+        return CacheKey(f"{path}:{self._function.name}", args_hash)
 
     def _emit_call_finished(self, value: Any) -> None:
         scope = self._scope

@@ -104,7 +104,7 @@ class TaskFuture(Generic[T]):
             return self._value()
         caller = self._caller
         try:
-            async with suspended_slots_async(caller) if caller.holding or caller.children_awaited else nullcontext():
+            async with suspended_slots_async(caller) if caller.uses_slots else nullcontext():
                 await (self._asyncio_task if self._asyncio_task is not None else asyncio.wrap_future(self._future))
         except (RunCancelled, LeaseLost) as error:
             note_refusal(caller, error, self._ended_in)
