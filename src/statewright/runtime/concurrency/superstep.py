@@ -168,7 +168,7 @@ class Superstep:
             self.running_indices.add(index)
             return True
 
-    def leave(self, index: int) -> None:
+    def record_stop(self, index: int) -> None:
         """Record that a task was stopped and has no outcome."""
         self._cancel_unstarted(index)
         with self.lock:

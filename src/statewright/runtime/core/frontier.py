@@ -60,7 +60,7 @@ def next_frontier(
     """Return the due and the deferred tasks after `results`, including those already in `due` and `held`."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return (), (), {}
-    nodes, arrived = _arrivals(program, joins, results)
+    nodes, arrived = _collect_arrivals(program, joins, results)
     nodes -= {task.node for task in due if task.arg is NO_ARG}
     nodes -= {deferred.task.node for deferred in held if deferred.task.arg is NO_ARG}
     sends = [(target, result.task.node) for result in results for target in result.targets if type(target) is Send]
@@ -97,7 +97,7 @@ def _send_task(send: Send, origin: str, position: int) -> Task:
     return TimedTask(send.node, send.arg, origin, position, limit)
 
 
-def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:
+def _collect_arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:
     """Return the nodes that are due, and the joins that still wait for a source."""
     nodes: set[str] = set()
     arrived = dict(joins)
@@ -127,15 +127,15 @@ def incomplete_joins(program: Program, joins: Joins, results: Sequence[TaskResul
     """Return the joins that the last superstep leaves incomplete; none if a target was STOP."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return {}
-    return _arrivals(program, joins, results)[1]
+    return _collect_arrivals(program, joins, results)[1]
 
 
 def release_ready(program: Program, due: list[Task], held: list[DeferredTask]) -> tuple[list[Task], list[DeferredTask]]:
     """Return the tasks that can start, and the deferred tasks that keep waiting."""
     if not held:
-        return _ordered(program, due), held
-    unblocked = _unblocked(program, held)
-    reachable = _reachable(program, (task.node for task in due))
+        return _sort_tasks(program, due), held
+    unblocked = _find_unblocked(program, held)
+    reachable = _reachable_nodes(program, (task.node for task in due))
     idle = {
         deferred.task.node
         for deferred in held
@@ -146,16 +146,16 @@ def release_ready(program: Program, due: list[Task], held: list[DeferredTask]) -
         ready = unblocked
     released = [deferred for deferred in held if deferred.task.node in ready]
     waiting = [deferred for deferred in held if deferred.task.node not in ready]
-    return _ordered(program, [*due, *_as_due_tasks(program, released)]), waiting
+    return _sort_tasks(program, [*due, *_as_due_tasks(program, released)]), waiting
 
 
-def _ordered(program: Program, tasks: Sequence[Task]) -> list[Task]:
+def _sort_tasks(program: Program, tasks: Sequence[Task]) -> list[Task]:
     """Sort tasks: nodes in the order of declaration, then Sends in the order of sending."""
     nodes = sorted((task for task in tasks if task.arg is NO_ARG), key=lambda task: program.order[task.node])
     return [*nodes, *(task for task in tasks if task.arg is not NO_ARG)]
 
 
-def _unblocked(program: Program, held: Sequence[DeferredTask]) -> set[str]:
+def _find_unblocked(program: Program, held: Sequence[DeferredTask]) -> set[str]:
     """Return the deferred nodes that are not blocked by another one."""
     nodes = {deferred.task.node for deferred in held}
     return {node for node in nodes if not any(_blocks(program, other, node) for other in nodes if other != node)}
@@ -169,7 +169,7 @@ def _blocks(program: Program, node: str, other: str) -> bool:
     return bool(reaches and (not in_cycle or order[node] < order[other]))
 
 
-def _reachable(program: Program, nodes: Iterable[str]) -> int:
+def _reachable_nodes(program: Program, nodes: Iterable[str]) -> int:
     """Return the nodes that can be reached from any of `nodes`, as a bit set."""
     bits = 0
     for node in set(nodes):

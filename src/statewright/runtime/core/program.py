@@ -95,7 +95,7 @@ class NodeProgram:
 
     __slots__ = (
         "acall",
-        "allowed",
+        "allowed_targets",
         "async_lane",
         "call",
         "concurrent_lane",
@@ -165,7 +165,7 @@ class NodeProgram:
         """True if a conditional edge is a coroutine function."""
         self.writes: frozenset[str] | None = None
         """The fields that it declares to write; None if it declares none."""
-        self.allowed: frozenset[str] | None = None
+        self.allowed_targets: frozenset[str] | None = None
         """The declared targets of its Commands and Sends; None if it declares none."""
         self.handler: str | None = None
         """The hidden node that handles its errors."""
@@ -358,7 +358,7 @@ class Program:
             program.writes = frozenset(node.writes)
             program.known_plain = program.writes if program.known_plain is not None else None
         if node.destinations is not None:
-            program.allowed = frozenset((*node.destinations, *self.graph.ways[node.name], END, STOP))
+            program.allowed_targets = frozenset((*node.destinations, *self.graph.ways[node.name], END, STOP))
         if node.error_handler is not None:
             program.handler = node.name + HANDLER_SUFFIX
         self._connect(program, node.name)
@@ -409,7 +409,7 @@ class Program:
                 _read_failed_input,
                 self.updates,
             )
-            handler.allowed, handler.writes = program.allowed, program.writes
+            handler.allowed_targets, handler.writes = program.allowed_targets, program.writes
             handler.kept_updates = self._kept_updates
             if node.retry_policy or node.timeout:
                 handler.guards = Guards(retries=node.retry_policy, timeout=node.timeout)

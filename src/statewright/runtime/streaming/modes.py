@@ -80,7 +80,7 @@ class StreamView:
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
         self._output_keys = output_keys
-        # PartList that a task or its calls produce must reach the reader while the task is running.
+        # Parts that a task or its calls produce must reach the reader while the task is running.
         live = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
         prompt = not {"updates", "tasks", "debug"}.isdisjoint(modes)
         self.buffer = buffer or StreamBuffer(live=live, prompt=prompt)

@@ -173,7 +173,7 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
     if isinstance(error, Paused):
         outcome = Pause(task, error.interrupts)
     elif isinstance(error, ParentCommand):
-        outcome = Failure(task, error if scope.run.nested else _no_parent(node))
+        outcome = Failure(task, error if scope.run.nested else _no_parent_error(node))
     elif not isinstance(error, Exception):
         if type(error).__name__ == "CancelledError":  # compared by name, because asyncio may not be loaded
             error = NodeCancelledError(node.name, error)
@@ -182,12 +182,12 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
         outcome = Failure(task, error)
     elif node.handler is not None and not isinstance(error, RUN_ENDING_ERRORS):
         try:
-            handled = NodeError(node.name, error, read_failed_input(scope, node, task))
+            node_error = NodeError(node.name, error, read_failed_input(scope, node, task))
         except Exception as read_error:  # raised by a schema; without an outcome the superstep would wait forever
             read_error.__context__ = error
             outcome = Failure(task, read_error)
         else:
-            outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
+            outcome = TaskResult(task, {}, [Send(node.handler, node_error)], goto=True)
     else:
         step = scope.checkpoint.step + 1 if scope.checkpoint else 0
         number = scope.attempt.number if scope.attempt else 1
@@ -247,7 +247,7 @@ def _settle_child_command(scope: Scope, node: NodeProgram, task: Task, signal: C
     return result if scope.attempt is None else report_outcome(scope, task, result)
 
 
-def _no_parent(node: NodeProgram) -> InvalidUpdateError:
+def _no_parent_error(node: NodeProgram) -> InvalidUpdateError:
     return InvalidUpdateError(
         f"Node {node.name!r} returned a Command for the parent graph, but its graph was not called by another graph. "
         f"Remove graph=Command.PARENT, or call this graph from a node of another one."
@@ -288,10 +288,11 @@ def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Task
     """Return the result of a task, after checking it for `compile(debug=True)` and emitting the end of the task."""
     run = scope.run
     if scope.mutation_snapshot is not None:
-        shared, own = scope.mutation_snapshot
+        state_snapshot, input_snapshot = scope.mutation_snapshot
         written = {name for name, _ in pairs_of(result)}
-        lost = (name for name in changed_channels(own, input_containers(scope.input)) if name not in written)
-        changed = list(dict.fromkeys((*changed_channels(shared, checkpoint.values), *lost)))
+        changed_inputs = changed_channels(input_snapshot, input_containers(scope.input))
+        lost = (name for name in changed_inputs if name not in written)
+        changed = list(dict.fromkeys((*changed_channels(state_snapshot, checkpoint.values), *lost)))
         scope.mutation_snapshot = None
         if changed:
             raise MutatedState(node.name, changed)
@@ -302,7 +303,7 @@ def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Task
 
 def check_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
     """Return the targets other than END. Raises UnknownTarget for one that does not exist or is not allowed."""
-    allowed = node.allowed if node.allowed is not None else run.program.targets
+    allowed = node.allowed_targets if node.allowed_targets is not None else run.program.targets
     for target in targets:
         name = target.node if type(target) is Send else target
         if name not in allowed or (name is not target and name in (END, STOP)):

@@ -245,8 +245,8 @@ def test_where_a_node_may_go_is_what_it_declares_and_where_its_edges_lead(make: 
     graph = make.graph("a", "b", "c", "d", a={"destinations": ["c"]}).add_edge(START, "a").add_edge("a", "b")
     program = make.program(graph.add_edge("b", "d"))
 
-    assert program.nodes["a"].allowed == {"b", "c", END, STOP}
-    assert program.nodes["b"].allowed is None
+    assert program.nodes["a"].allowed_targets == {"b", "c", END, STOP}
+    assert program.nodes["b"].allowed_targets is None
     assert program.targets == {"a", "b", "c", "d", END, STOP}
 
 
