@@ -211,25 +211,25 @@ def get_runtime(context_schema: Any = None) -> Runtime[Any]:
 
     `context_schema` is the type of `runtime.context`, for type checkers only.
     """
-    return Runtime(RuntimeHost(_scope("get_runtime()")))
+    return Runtime(RuntimeHost(_require_scope("get_runtime()")))
 
 
 def get_config() -> Mapping[str, Any]:
     """Return the config of the current run. Raises InvalidUpdateError outside a node."""
-    return _scope("get_config()").run.node_config()
+    return _require_scope("get_config()").run.node_config()
 
 
 def get_store() -> Store | None:
     """Return the store of the current run; None if its graph has none. Raises InvalidUpdateError outside a node."""
-    return _scope("get_store()").run.ports.store
+    return _require_scope("get_store()").run.ports.store
 
 
 def get_stream_writer() -> StreamWriter:
     """Return a function that sends values to the stream of the run. Raises InvalidUpdateError outside a node."""
-    return writer_of(_scope("get_stream_writer()").copy())
+    return writer_of(_require_scope("get_stream_writer()").copy())
 
 
-def _scope(function: str) -> Scope:
+def _require_scope(function: str) -> Scope:
     scope = current_scope()
     if scope is None or scope.task is None:
         raise InvalidUpdateError(

@@ -378,32 +378,16 @@ def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | 
 # -- the services that a node or a conditional edge may request as parameters
 
 
-def _runtime(scope: Scope) -> Runtime[Any]:
-    return Runtime(RuntimeHost(scope))
-
-
-def _writer(scope: Scope) -> Any:
-    return writer_of(scope.copy())  # a copy, because the writer may outlive the task
-
-
 def _error(scope: Scope) -> NodeError | None:
     arg = scope.task.arg if scope.task else None
     return arg if isinstance(arg, NodeError) else None
 
 
-def _config(scope: Scope) -> Any:
-    return scope.run.node_config()
-
-
-def _store(scope: Scope) -> Any:
-    return scope.run.ports.store
-
-
 _INJECTED: Final[dict[str, Callable[[Scope], Any]]] = {
-    "config": _config,
-    "runtime": _runtime,
-    "writer": _writer,
-    "store": _store,
+    "config": lambda scope: scope.run.node_config(),
+    "runtime": lambda scope: Runtime(RuntimeHost(scope)),
+    "writer": lambda scope: writer_of(scope.copy()),  # a copy, because the writer may outlive the task
+    "store": lambda scope: scope.run.ports.store,
     "previous": previous_of,
     "error": _error,
 }

@@ -28,16 +28,10 @@ def cached_name(graph: Graph, node: str) -> str:
 
 
 def cache_keys(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> list[CacheKey]:
-    """Return the cache key of a task, followed by those under former names of its node."""
-    spec = node.node
-    assert spec is not None
-    key = _cache_key(scope, node, task, checkpoint)
-    graph = scope.run.program.graph
-    return [key, *(CacheKey(cached_name(graph, alias), key.input) for alias in spec.aliases)]
+    """Return the cache key of a task, followed by the keys under former names of its node.
 
-
-def _cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> CacheKey:
-    """Return the cache key of a task: the name of its node, and a fingerprint of the node's version and input."""
+    A key is the name of the node, and a fingerprint of its version and its input.
+    """
     spec = node.node
     assert spec is not None
     state = node.read(checkpoint.values, task.arg)
@@ -45,7 +39,8 @@ def _cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
     code = getattr(spec.action, "__qualname__", type(spec.action).__qualname__)
     version = f"{getattr(spec.action, '__module__', '')}.{code}@{spec.version or ''}"
     digest = fingerprint((version, key_func(state) if key_func is not None else state))
-    return CacheKey(cached_name(scope.run.program.graph, node.name), digest)
+    graph = scope.run.program.graph
+    return [CacheKey(cached_name(graph, name), digest) for name in (node.name, *spec.aliases)]
 
 
 def is_usable(program: Program, entry: Entry) -> bool:

@@ -81,11 +81,12 @@ class AwaitReply:
 
 
 TaskEffect = Try | Wait | AcquireSlot | AwaitReply
-Attempts = Generator[TaskEffect, Any, Outcome]
 AttemptResult = TaskResult | BaseException
 
 
-def attempt_task(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Attempts:
+def attempt_task(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
+) -> Generator[TaskEffect, Any, Outcome]:
     """Attempt a task until it succeeds, or its policies allow no further attempt; return its outcome."""
     guards = node.guards or NO_GUARDS
     # The cache may have a result for the same input.
@@ -143,10 +144,10 @@ def retry_delay(guards: Guards, number: int, result: object) -> float | None:
 def attempt_within_limits(
     scope: Scope, guards: Guards, timeout: TimeLimit | None
 ) -> Generator[TaskEffect, Any, AttemptResult]:
-    """Make one attempt within the limits, and return its outcome."""
-    clock, before = scope.run.ports.clock, scope.holding
+    """Make one attempt within the limits, and return its result."""
+    clock, held_before = scope.run.ports.clock, scope.holding
     # An executor of concurrent tasks may have acquired the slots of the run's own limits already.
-    limits = guards.slots if before or scope.is_inline else (*scope.run.slots, *guards.slots)
+    limits = guards.slots if held_before or scope.is_inline else (*scope.run.slots, *guards.slots)
     try:
         for rate in guards.rates:
             seconds = rate.reserve(clock.monotonic())
@@ -160,11 +161,11 @@ def attempt_within_limits(
     except (RateLimited, CircuitOpen) as error:
         return error
     except GeneratorExit:  # maybe in a finaliser: another thread releases the slots
-        acquired, scope.holding = scope.holding[len(before) :], before
+        acquired, scope.holding = scope.holding[len(held_before) :], held_before
         workers.hand_over(partial(_release_all, acquired))
         raise
     finally:
-        acquired, scope.holding = scope.holding[len(before) :], before
+        acquired, scope.holding = scope.holding[len(held_before) :], held_before
         _release_all(acquired)
 
 

@@ -90,11 +90,13 @@ class TaskCounters:
         So if a node retries a failed step, its next execution, in which the step does not fail, finds the result.
         """
         failed = self.failed.get((name, args_hash))
-        if failed:
-            return failed.pop(0)
-        count = self.ordinals.get(name, 0)
-        self.ordinals[name] = count + 1
-        return count
+        return failed.pop(0) if failed else self.next_position(name)
+
+    def next_position(self, name: str) -> int:
+        """Return the ordinal of the next operation with that name, counted from 0. Questions have the empty name."""
+        position = self.ordinals.get(name, 0)
+        self.ordinals[name] = position + 1
+        return position
 
     def note_failed(self, name: str, args_hash: str, ordinal: int) -> None:
         """Release the ordinal of a failed call for a retry with the same name and arguments."""
@@ -295,11 +297,8 @@ class Scope:
         return key
 
     def next_position(self, name: str) -> int:
-        """Return the ordinal of the next operation with that name, counted from 0. Questions have the empty name."""
-        ordinals = self.counts().ordinals
-        count = ordinals.get(name, 0)
-        ordinals[name] = count + 1
-        return count
+        """Return the ordinal of the next operation with that name in the current execution, counted from 0."""
+        return self.counts().next_position(name)
 
     def counts(self) -> TaskCounters:
         """Return the counters of the current execution."""
