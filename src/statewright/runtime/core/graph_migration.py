@@ -10,7 +10,7 @@ A name that is a node of this graph means that node, even if it is also an alias
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,25 +42,29 @@ def fit_to_graph(program: Program, saved: SavedCheckpoint) -> SavedCheckpoint:
         _handle_unknown_fields(program, saved)
     if same_version and _has_all_nodes(program, saved):
         return saved
-    renaming = _Renaming(program)
+    renamer = _NodeRenamer(program)
     values = checkpoint.values if same_version else _apply_migrations(graph, saved)
     migrated = Checkpoint(
         checkpoint.id,
         checkpoint.step,
         values,
-        tuple(map(renaming.task, checkpoint.frontier)),
-        tuple(map(renaming.deferred, checkpoint.held)),
-        renaming.joins(checkpoint.joins),
+        tuple(map(renamer.rename_task, checkpoint.frontier)),
+        tuple(map(renamer.rename_deferred, checkpoint.held)),
+        renamer.rename_joins(checkpoint.joins),
         checkpoint.reported,
     )
-    pending = renaming.pending(saved.pending)
-    problems = [*_problems(program, migrated, pending), *renaming.problems]
+    pending = renamer.rename_pending(saved.pending)
+    problems = [*_find_problems(program, migrated, pending), *renamer.problems]
     if problems:
-        raise GraphVersionMismatch(
-            saved.line.thread_id, graph.name, problems, found=saved.graph_version, version=graph.version
-        )
-    metadata = {**saved.metadata, "nodes": [renaming.node(name) for name in saved.metadata.get("nodes", ())]}
+        raise _mismatch(graph, saved, problems)
+    metadata = {**saved.metadata, "nodes": [renamer.rename_node(name) for name in saved.metadata.get("nodes", ())]}
     return replace(saved, checkpoint=migrated, pending=pending, metadata=metadata)
+
+
+def _mismatch(graph: Graph, saved: SavedCheckpoint, problems: Sequence[str]) -> GraphVersionMismatch:
+    return GraphVersionMismatch(
+        saved.line.thread_id, graph.name, problems, found=saved.graph_version, version=graph.version
+    )
 
 
 def _handle_unknown_fields(program: Program, saved: SavedCheckpoint) -> None:
@@ -73,10 +77,7 @@ def _handle_unknown_fields(program: Program, saved: SavedCheckpoint) -> None:
         return
     unknown = sorted(saved.checkpoint.values.keys() - program.channels.keys())
     if unknown_keys == "error":
-        problems = [_describe_unknown_field(program, name) for name in unknown]
-        raise GraphVersionMismatch(
-            saved.line.thread_id, graph.name, problems, found=saved.graph_version, version=graph.version
-        )
+        raise _mismatch(graph, saved, [_describe_unknown_field(program, name) for name in unknown])
     for name in unknown:
         warn_unknown_field(program, name, _describe_unknown_field(program, name))
 
@@ -121,17 +122,15 @@ def _apply_migrations(graph: Graph, saved: SavedCheckpoint) -> dict[str, Any]:
     values, version, seen = copy_fields(saved.checkpoint.values), saved.graph_version, set[str | None]()
     while version != graph.version and version in graph.migrations:
         if version in seen:
-            problems = [f"The migrations form a cycle: they lead from version {version!r} back to it."]
-            raise GraphVersionMismatch(
-                saved.line.thread_id, graph.name, problems, found=saved.graph_version, version=graph.version
-            )
+            problem = f"The migrations form a cycle: they lead from version {version!r} back to it."
+            raise _mismatch(graph, saved, [problem])
         seen.add(version)
         migration = graph.migrations[version]
         values, version = dict(migration.change(values)), migration.to_version
     return values
 
 
-def _problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Iterable[str]:
+def _find_problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Iterable[str]:
     """Yield a description of each part of a checkpoint that does not fit the graph."""
     channels, held = program.channels, checkpoint.held
     waiting = [deferred.task for deferred in held]
@@ -164,7 +163,7 @@ def _suggest_node(program: Program, name: str) -> str:
     return suggestion(name, program.graph.nodes, noun="Nodes")
 
 
-class _Renaming:
+class _NodeRenamer:
     """Renames nodes in data saved by an earlier version of the graph. `problems` describes joins that were removed."""
 
     def __init__(self, program: Program) -> None:
@@ -172,44 +171,46 @@ class _Renaming:
         self._joins = {(frozenset(join.starts), join.end): join.key for join in program.graph.joins}
         self.problems: list[str] = []
 
-    def node(self, name: str) -> str:
+    def rename_node(self, name: str) -> str:
         return self._program.current_name(name)
 
-    def joins(self, joins: Joins) -> Joins:
+    def rename_joins(self, joins: Joins) -> Joins:
         renamed: dict[str, frozenset[str]] = {}
         for key, arrived in joins.items():
             edge = JoinEdge.from_key(key)
-            starts, end = tuple(map(self.node, edge.starts)), self.node(edge.end)
+            starts, end = tuple(map(self.rename_node, edge.starts)), self.rename_node(edge.end)
             current = self._joins.get((frozenset(starts), end))
             if current is None:
                 self.problems.append(_describe_lost_join(self._program, edge, arrived))
             else:
-                renamed[current] = frozenset(map(self.node, arrived))
+                renamed[current] = frozenset(map(self.rename_node, arrived))
         return renamed
 
-    def task(self, task: Task) -> Task:
-        name = self.node(task.node)
+    def rename_task(self, task: Task) -> Task:
+        name = self.rename_node(task.node)
         if name == task.node:
             return task
         arg = task.arg
         if isinstance(arg, NodeError):  # the argument of an error handler names the node that failed
-            arg = NodeError(self.node(arg.node), arg.error, arg.input)
+            arg = NodeError(self.rename_node(arg.node), arg.error, arg.input)
         if type(task) is TimedTask:
             return TimedTask(name, arg, task.origin, task.position, task.timeout)
         return Task(name, arg, task.origin, task.position)
 
-    def deferred(self, deferred: DeferredTask) -> DeferredTask:
-        return DeferredTask(self.task(deferred.task), gather=deferred.gather, sender=self.node(deferred.sender))
+    def rename_deferred(self, deferred: DeferredTask) -> DeferredTask:
+        return DeferredTask(
+            self.rename_task(deferred.task), gather=deferred.gather, sender=self.rename_node(deferred.sender)
+        )
 
-    def pending(self, pending: Pending) -> Pending:
+    def rename_pending(self, pending: Pending) -> Pending:
         if not pending.completed:
             return pending
-        results = {task_id: self._result(result) for task_id, result in pending.completed.items()}
+        results = {task_id: self._rename_result(result) for task_id, result in pending.completed.items()}
         return replace(pending, completed=results)
 
-    def _result(self, result: TaskResult) -> TaskResult:
+    def _rename_result(self, result: TaskResult) -> TaskResult:
         targets = [renamed_target(self._program, target) for target in result.targets]
-        return TaskResult(self.task(result.task), result.writes, targets, goto=result.goto)
+        return TaskResult(self.rename_task(result.task), result.writes, targets, goto=result.goto)
 
 
 def renamed_target(program: Program, target: Any) -> Any:

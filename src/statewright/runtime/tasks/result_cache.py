@@ -18,7 +18,7 @@ from statewright.runtime.core.program import NodeProgram, Program
 from statewright.runtime.tasks.scope import Scope
 from statewright.state import Writes
 
-Entry = tuple[Writes, tuple[Any, ...], bool]
+CacheEntry = tuple[Writes, tuple[Any, ...], bool]
 """The writes, the targets, and whether the targets come from a Command."""
 
 
@@ -43,12 +43,12 @@ def cache_keys(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
     return [CacheKey(cached_name(graph, name), digest) for name in (node.name, *spec.aliases)]
 
 
-def is_usable(program: Program, entry: Entry) -> bool:
+def is_usable(program: Program, entry: CacheEntry) -> bool:
     """Return whether all targets of an entry are still nodes of the graph."""
     return leads_to_nodes(program, entry[1])
 
 
-def entry_of(result: TaskResult, checkpoint: Checkpoint) -> Entry:
+def entry_of(result: TaskResult, checkpoint: Checkpoint) -> CacheEntry:
     """Return a result as a cache entry: without objects that the node may change, and without its message ids."""
 
     def detached(name: str, update: Any) -> Any:
@@ -64,7 +64,7 @@ def entry_of(result: TaskResult, checkpoint: Checkpoint) -> Entry:
     return writes, tuple(result.targets), result.goto
 
 
-def result_of(program: Program, task: Task, entry: Entry) -> TaskResult:
+def result_of(program: Program, task: Task, entry: CacheEntry) -> TaskResult:
     """Return a cache entry as the result of a task."""
     writes, targets, goto = entry
     targets = [renamed_target(program, target) for target in targets]

@@ -37,7 +37,7 @@ from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import RUN_ENDING_ERRORS, begin, report_outcome, settle
 from statewright.runtime.tasks.liveness import override_if_refused, reason_to_stop_waiting
 from statewright.runtime.tasks.policies import NO_GUARDS, Guards
-from statewright.runtime.tasks.result_cache import Entry, cache_keys, entry_of, is_usable, result_of
+from statewright.runtime.tasks.result_cache import CacheEntry, cache_keys, entry_of, is_usable, result_of
 from statewright.runtime.tasks.scope import Scope
 
 LONG_WAIT: Final = 10.0
@@ -252,7 +252,9 @@ def _log_wait(node: str, number: int, delay: float, error: object) -> None:
     )
 
 
-def _settle_from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, entry: Entry) -> Outcome:
+def _settle_from_cache(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, entry: CacheEntry
+) -> Outcome:
     """Return the cached result of a task, after emitting the same events as for a call of its node."""
     scope.begin_attempt(Attempt(0, scope.run.ports.clock))
     begin(scope, node, task, checkpoint)

@@ -291,7 +291,7 @@ async def _resume_slots(scope: Scope) -> None:
 async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
     """Wait for a slot on the event loop. Return False if the task must stop waiting."""
     loop = asyncio.get_running_loop()
-    waiter = _Waiter(slots, loop)
+    waiter = _CoroutineWaiter(slots, loop)
     if slots.acquire(waiter.offer):
         return True
     try:
@@ -306,7 +306,7 @@ async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
     return has_slot
 
 
-class _Waiter:
+class _CoroutineWaiter:
     """A coroutine that waits for a slot, until it gets one or leaves."""
 
     __slots__ = ("_loop", "_slots", "granted")
@@ -323,7 +323,7 @@ class _Waiter:
             return False
         try:
             self._loop.call_soon_threadsafe(self._accept)
-        except RuntimeError:  # the loop is closed, so the coroutine does not exist any longer
+        except RuntimeError:  # the loop is closed, so the coroutine no longer exists
             return False
         return True
 

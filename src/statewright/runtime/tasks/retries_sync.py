@@ -100,7 +100,7 @@ def acquire_slot(slots: Slots, scope: Scope) -> bool:
     If a coroutine has called a graph with plain `invoke`, this thread runs an event loop that the holder of the slot
     may need. So a task must not wait here for a slot of the run: it exceeds `max_concurrency` for a moment.
     """
-    waiter = _Waiter()
+    waiter = _ThreadWaiter()
     if slots.acquire(waiter.offer):
         return True
     if slots in scope.run.slots and _blocks_a_loop():
@@ -122,7 +122,7 @@ def acquire_slot(slots: Slots, scope: Scope) -> bool:
     return True
 
 
-class _Waiter:
+class _ThreadWaiter:
     """A thread that waits for a slot, until it gets one or leaves."""
 
     __slots__ = ("_has_left", "_has_slot", "_lock", "woken")
