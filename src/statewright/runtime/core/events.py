@@ -71,10 +71,10 @@ def task_event(kind: EventKind, scope: Scope, data: Any) -> Event:
     return event
 
 
-# -- warnings about a run as a whole: incomplete joins, questions that cannot be answered, unknown fields
+# -- warnings about a run as a whole
 #
-# They are issued when the run is idle and everything is saved, so that a program which turns warnings into errors loses
-# no data.
+# Those about incomplete joins and unanswerable questions are issued when the run is idle and everything is saved, so
+# that a program which turns warnings into errors loses no data.
 
 _unresumable: Final[WeakSet[Program]] = WeakSet()
 """The graphs that have been warned about questions that cannot be answered."""

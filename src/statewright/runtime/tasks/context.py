@@ -54,7 +54,7 @@ class RuntimeHost:
         self._scope = scope.copy()
 
     @property
-    def _current(self) -> Scope:
+    def _current_scope(self) -> Scope:
         """The scope of the step or `@task` call in which the runtime is used; outside of these, the scope of the task.
 
         Each of them has its own counters, from which ids derive.
@@ -101,25 +101,37 @@ class RuntimeHost:
 
     @property
     def execution_info(self) -> ExecutionInfo:
-        return info_of(self._scope)
+        scope = self._scope
+        run, task, checkpoint = scope.run, scope.task, scope.checkpoint
+        return ExecutionInfo(
+            thread_id=run.settings.thread_id,
+            run_id=run.run_id,
+            namespace=run.namespace,
+            checkpoint_id=checkpoint.id if checkpoint and run.saver is not None else None,
+            step=checkpoint.step + 1 if checkpoint else 0,
+            node=task.node if task else "",
+            task_id=task.id if task else TaskId(""),
+            attempt=scope.attempt.number if scope.attempt is not None else 1,
+            workspace=getattr(run.saver, "workspace", DEFAULT_WORKSPACE),
+        )
 
     def heartbeat(self) -> None:
         self._scope.heartbeat()
 
     def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return perform_step(self._current, name, function, args, kwargs)
+        return perform_step(self._current_scope, name, function, args, kwargs)
 
     def spend(self, tokens: int, cost: float) -> None:
         if not self._scope.abandoned:
             self._scope.run.spending.add(tokens, cost)
 
     def asked(self, key: str) -> Interrupt | None:
-        run, task = self._scope.run, self._current.task
+        run, task = self._scope.run, self._current_scope.task
         question = run.known_interrupts.get(interrupt_id(task.id, key)) if task is not None else None
         return question.shown() if question is not None else None
 
     def start_run(self, graph: str, input: Any, *, wait: bool, key: str | None, options: Mapping[str, Any]) -> Any:  # noqa: A002
-        return start_run(self._current, graph, input, wait=wait, key=key, options=options)
+        return start_run(self._current_scope, graph, input, wait=wait, key=key, options=options)
 
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
         scope = self._scope
@@ -170,22 +182,6 @@ def writer_of(scope: Scope) -> StreamWriter:
 
 def _discard(value: Any) -> None:
     """Discard a value, because the stream has no reader."""
-
-
-def info_of(scope: Scope) -> ExecutionInfo:
-    """Return the identifiers of the current execution."""
-    run, task, checkpoint = scope.run, scope.task, scope.checkpoint
-    return ExecutionInfo(
-        thread_id=run.settings.thread_id,
-        run_id=run.run_id,
-        namespace=run.namespace,
-        checkpoint_id=checkpoint.id if checkpoint and run.saver is not None else None,
-        step=checkpoint.step + 1 if checkpoint else 0,
-        node=task.node if task else "",
-        task_id=task.id if task else TaskId(""),
-        attempt=scope.attempt.number if scope.attempt is not None else 1,
-        workspace=getattr(run.saver, "workspace", DEFAULT_WORKSPACE),
-    )
 
 
 def previous_of(scope: Scope) -> Any:
