@@ -1,6 +1,8 @@
-"""The port for executors, which run the tasks of a superstep, and the two executors without an event loop.
+"""The executors without an event loop; the executor for coroutines is in `asyncio_executor`.
 
-The executor for coroutines is in `asyncio_executor`. Executors pass the outcomes of tasks to the superstep.
+Each executor has one method: `start(step, indices, limit)` runs the tasks of a superstep with these indices, at most
+`limit` at once, and passes each outcome to the superstep. The other tasks wait as indices: no thread or asyncio task is
+started for them yet.
 """
 
 from __future__ import annotations
@@ -8,7 +10,6 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import workers
@@ -17,17 +18,6 @@ from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute import perform
 from statewright.runtime.tasks.retries_sync import perform_guarded, select_perform
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
-
-
-class Executor(Protocol):
-    """Runs tasks of a superstep."""
-
-    def start(self, step: Superstep, indices: Sequence[int], limit: int) -> None:
-        """Run the tasks with these indices, at most `limit` at once, and pass each outcome to `step`.
-
-        The other tasks wait as indices; no thread or asyncio task is started for them yet.
-        """
-        ...
 
 
 class InlineExecutor:
