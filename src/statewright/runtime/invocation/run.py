@@ -78,7 +78,7 @@ class CallingTask(Protocol):
     checkpoint: Checkpoint | None
     attempt: Attempt | None
     refusals: dict[TaskId, RunError]
-    """By task id, the error that a task received because its run is over: see `standing.note_refusal`."""
+    """By task id, the error that a task received because its run is over: see `liveness.note_refusal`."""
 
     @property
     def abandoned(self) -> bool: ...
@@ -313,7 +313,7 @@ class Run:
         self.steps_under_way: dict[JournalKey, Attempt] = {}
         """By running `runtime.step`, the attempt that started it last, for tasks with retry or timeout policies."""
         self.refusals: dict[TaskId, RunError] = {}
-        """By task, the error that it received because the run is over: see `standing.note_refusal`."""
+        """By task, the error that it received because the run is over: see `liveness.note_refusal`."""
 
         # Not saved yet.
         self.in_flight_commit: AnyFuture[Any] | None = None

@@ -23,8 +23,8 @@ from statewright.data.fingerprint import fingerprint
 from statewright.errors import NamespaceBusy
 from statewright.graph import Memory
 from statewright.runtime.invocation.run import CallingTask, Run, SubgraphCall
+from statewright.runtime.tasks.liveness import reason_to_refuse
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import reason_to_refuse
 
 _NO_OPTIONS: Final[Mapping[str, Any]] = {}
 

@@ -23,8 +23,8 @@ from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.start import begin_run, check_input
 from statewright.runtime.lifecycle.thread_lease import is_closing
 from statewright.runtime.lifecycle.thread_state import EarlierHolder, roll_back_thread
+from statewright.runtime.tasks.liveness import note_refusal
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import note_refusal
 
 T = TypeVar("T")
 

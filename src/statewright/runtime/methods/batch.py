@@ -13,7 +13,7 @@ from statewright.graph import ParentCommand
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
-from statewright.runtime.tasks.standing import note_refusal
+from statewright.runtime.tasks.liveness import note_refusal
 
 
 def run_concurrently(run_one: Callable[[int], Any], count: int, width: int | None) -> list[Any]:

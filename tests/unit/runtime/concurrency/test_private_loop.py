@@ -11,7 +11,7 @@ import pytest
 
 from statewright import RunControl
 from statewright.errors import RunCancelled
-from statewright.runtime.concurrency.private_loop import borrow_loop, give_back, run_here, run_privately
+from statewright.runtime.concurrency.private_loop import borrow_loop, return_loop, run_here, run_privately
 
 
 def on(loop: asyncio.AbstractEventLoop, coroutine: Any) -> Any:
@@ -25,7 +25,7 @@ async def where() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
 def test_a_borrowed_loop_runs_on_a_daemon_thread_of_its_own() -> None:
     loop = borrow_loop()
     running, thread = on(loop, where())
-    give_back(loop, idle=True)
+    return_loop(loop, idle=True)
     assert running is loop
     assert (thread.daemon, thread.name) == (True, "statewright-loop")
     assert thread is not threading.current_thread()
@@ -34,30 +34,30 @@ def test_a_borrowed_loop_runs_on_a_daemon_thread_of_its_own() -> None:
 def test_nobody_shares_a_loop() -> None:
     loops = [borrow_loop() for _ in range(3)]
     for loop in loops:
-        give_back(loop, idle=True)
+        return_loop(loop, idle=True)
     assert len(set(loops)) == 3
 
 
 def test_the_loop_given_back_last_comes_first() -> None:
     first, second = borrow_loop(), borrow_loop()
-    give_back(first, idle=True)
-    give_back(second, idle=True)
+    return_loop(first, idle=True)
+    return_loop(second, idle=True)
     again = borrow_loop()
-    give_back(again, idle=True)
+    return_loop(again, idle=True)
     assert again is second
 
 
 def test_a_busy_loop_is_lent_again_when_it_finds_time() -> None:
     loop, go_on = borrow_loop(), threading.Event()
     loop.call_soon_threadsafe(go_on.wait)
-    give_back(loop, idle=False)
+    return_loop(loop, idle=False)
     meanwhile = borrow_loop()
     assert meanwhile is not loop
     go_on.set()
     on(loop, where())  # it has turned once
     again = borrow_loop()
-    give_back(again, idle=True)
-    give_back(meanwhile, idle=True)
+    return_loop(again, idle=True)
+    return_loop(meanwhile, idle=True)
     assert again is loop
 
 
@@ -74,11 +74,11 @@ def test_what_a_coroutine_raises_comes_through_and_the_loop_is_given_back() -> N
         raise LookupError("no luck")
 
     loop = borrow_loop()
-    give_back(loop, idle=True)
+    return_loop(loop, idle=True)
     with pytest.raises(LookupError, match="no luck"):
         run_privately(fail)
     again = borrow_loop()
-    give_back(again, idle=True)
+    return_loop(again, idle=True)
     assert again is loop
 
 

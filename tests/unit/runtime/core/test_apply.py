@@ -10,7 +10,14 @@ from statewright.channels import MISSING, Added, Ephemeral, Overwrite, Untracked
 from statewright.checkpoint import Checkpoint, DeferredTask
 from statewright.errors import ConflictingWrites
 from statewright.graph import STOP
-from statewright.runtime.core.apply import apply_beside, apply_results, deltas, differences, folded_values, with_report
+from statewright.runtime.core.apply import (
+    apply_beside,
+    apply_results,
+    deltas_of_results,
+    deltas_of_values,
+    folded_values,
+    with_report,
+)
 
 
 class Fields(TypedDict, total=False):
@@ -235,20 +242,20 @@ def test_a_change_is_stored_as_small_as_its_channel_knows(make: Any, program: An
     values = {"x": 0, "log": ["old"], "total": 5}
     results = [make.result(node, one) for node, one in zip("ab", writes, strict=False)]
 
-    assert deltas(program, results, values, folded_values(program, values, results)) == stored
+    assert deltas_of_results(program, results, values, folded_values(program, values, results)) == stored
 
 
 def test_an_unlisted_key_of_an_open_state_is_stored_whole(make: Any) -> None:
     program = make.program(entered(make.graph("a", schema={"log": append})))
     results = [make.result("a", {"free": {"any": "thing"}})]
 
-    assert deltas(program, results, {}, folded_values(program, {}, results)) == {"free": {"any": "thing"}}
+    assert deltas_of_results(program, results, {}, folded_values(program, {}, results)) == {"free": {"any": "thing"}}
 
 
 def test_a_brief_signal_that_is_gone_again_is_not_stored(make: Any, program: Any) -> None:
     results = [make.result("a", {"brief": "b", "x": 1})]
 
-    assert deltas(program, results, {}, folded_values(program, {}, results)) == {"x": 1}
+    assert deltas_of_results(program, results, {}, folded_values(program, {}, results)) == {"x": 1}
 
 
 @pytest.mark.parametrize(
@@ -267,7 +274,7 @@ def test_a_signal_that_is_gone_is_stored_as_missing(
 ) -> None:
     results = [make.result("a", writes)]
 
-    assert deltas(program, results, old, folded_values(program, old, results)) == stored
+    assert deltas_of_results(program, results, old, folded_values(program, old, results)) == stored
 
 
 def test_a_signal_that_no_checkpoint_keeps_is_not_stored_when_it_is_gone(make: Any) -> None:
@@ -277,7 +284,7 @@ def test_a_signal_that_no_checkpoint_keeps_is_not_stored_when_it_is_gone(make: A
     program = make.program(entered(make.graph("a", schema={"passing": Passing()})))
     results = [make.result("a", {})]
 
-    assert deltas(program, results, {"passing": 1}, folded_values(program, {"passing": 1}, results)) == {}
+    assert deltas_of_results(program, results, {"passing": 1}, folded_values(program, {"passing": 1}, results)) == {}
 
 
 # -- what has to be stored of many supersteps
@@ -303,4 +310,4 @@ GROWN, OTHER = ["old"], ["other"]
     ],
 )
 def test_values_are_compared_where_many_supersteps_lie_between(program: Any, old: Any, new: Any, stored: Any) -> None:
-    assert differences(program, old, new) == stored
+    assert deltas_of_values(program, old, new) == stored

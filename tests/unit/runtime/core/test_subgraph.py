@@ -11,7 +11,7 @@ from statewright import START, InMemorySaver, RunControl
 from statewright.checkpoint import Checkpoint
 from statewright.errors import InvalidUpdateError, NamespaceBusy
 from statewright.graph.answer import Reported
-from statewright.runtime.core.subgraph import changes_of, common_fields, subgraph_calls
+from statewright.runtime.core.subgraph import collect_changes, common_fields, subgraph_calls
 from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import SubgraphCall
@@ -64,7 +64,7 @@ def test_a_caller_sees_the_fields_that_both_have(result: Any, known: Any, meant:
     ],
 )
 def test_what_is_new_is_what_is_not_simply_what_was_given(result: Any, given: Any, update: Any) -> None:
-    found = changes_of(result, given, [], frozenset({"log"}))
+    found = collect_changes(result, given, [], frozenset({"log"}))
 
     assert type(found) is Reported
     if update is ...:
@@ -76,7 +76,7 @@ def test_what_is_new_is_what_is_not_simply_what_was_given(result: Any, given: An
 def test_fields_that_both_merge_are_told_as_they_were_written() -> None:
     written = [("log", [1]), ("own", 5), ("log", [2])]
 
-    found = changes_of({"log": [0, 1, 2], "x": 1}, {"log": [0]}, written, frozenset({"log"}))
+    found = collect_changes({"log": [0, 1, 2], "x": 1}, {"log": [0]}, written, frozenset({"log"}))
 
     assert found.update == {"x": 1}
     assert found.written == [("log", [1]), ("log", [2])]
@@ -84,7 +84,7 @@ def test_fields_that_both_merge_are_told_as_they_were_written() -> None:
 
 @pytest.mark.parametrize("result", ["bare", None, 3])
 def test_a_bare_result_is_passed_on(result: Any) -> None:
-    assert changes_of(result, {"x": 1}, [], frozenset()) is result
+    assert collect_changes(result, {"x": 1}, [], frozenset()) is result
 
 
 class Called:
