@@ -1,6 +1,6 @@
 """Statewright: typed state graphs on a superstep runtime.
 
-The public names are defined elsewhere, and their modules are imported on first use.
+The modules that define the public names are imported on first use.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ if TYPE_CHECKING:
     from statewright.state import IsLastStep, MessagesState, RemainingSteps, StateSchema
     from statewright.store import InMemoryStore
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "statewright.cache": ("InMemoryCache",),
     "statewright.runtime.functional": ("entrypoint", "task"),
     "statewright.channels": (
@@ -172,16 +172,16 @@ _HOMES = {
     "statewright.state": ("IsLastStep", "MessagesState", "RemainingSteps", "StateSchema"),
     "statewright.store": ("InMemoryStore",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any name
 
     def __getattr__(name: str) -> object:
-        home = _HOME_OF.get(name)
-        if home is None:
+        module = _MODULE_BY_NAME.get(name)
+        if module is None:
             raise AttributeError(f"module 'statewright' has no attribute {name!r}")
-        value = getattr(import_module(home), name)
+        value = getattr(import_module(module), name)
         globals()[name] = value
         return value
 

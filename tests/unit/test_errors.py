@@ -243,7 +243,7 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     ),
     (
         ChildRunFailed("run_1", "research", "failed", {"message": "no luck", "code": "X"}),
-        ["Run run_1 of 'research' is failed: no luck", "try it again"],
+        ["Run run_1 of 'research' is failed: no luck", "then retry it"],
     ),
     (
         RecordConflict("workflow_runs", "run_1", [("version", "=", 3)]),
@@ -275,7 +275,7 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
             ends_at=datetime(2026, 2, 1, tzinfo=UTC),
             now=datetime(2026, 1, 31, tzinfo=UTC),
         ),
-        ["'w1'", "tokens_per_day: 1200000 of 1000000", "2026-02-01T00:00:00Z", "raise the limit"],
+        ["'w1'", "tokens_per_day: 1200000 of 1000000", "2026-02-01T00:00:00Z", "Raise the limit"],
     ),
     (MutatedState("a", ["x", "y"]), ["'a'", "'x', 'y'", "in place", "copy"]),
     (RunCancelled("time is up"), ["cancelled: time is up", "invoke(None)"]),
