@@ -133,7 +133,11 @@ stored_as(8, timedelta, lambda value: [value.days, value.seconds, value.microsec
 
 def _function_of(module: str, name: str) -> Callable[..., Any]:
     """Return a function that imports a module when it is called, and calls the function `name` in it."""
-    return lambda value: getattr(importlib.import_module(module), name)(value)
+
+    def call(value: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(value)
+
+    return call
 
 
 stored_as(9, "decimal.Decimal", str, _function_of("decimal", "Decimal"))
@@ -198,13 +202,16 @@ def _decode_array(parts: Sequence[Any]) -> Any:
     return numpy.frombuffer(bytearray(memoryview(parts[2])), dtype=_decode_dtype(parts[0])).reshape(parts[1])
 
 
+def _encode_scalar(value: Any) -> Any:
+    return _encode_array(importlib.import_module("numpy").asarray(value))
+
+
+def _decode_scalar(parts: Sequence[Any]) -> Any:
+    return _decode_array(parts)[()]
+
+
 stored_as(24, "numpy.ndarray", _encode_array, _decode_array)
-NUMPY_SCALAR = Codec(
-    25,
-    "numpy.generic",
-    lambda value: _encode_array(importlib.import_module("numpy").asarray(value)),
-    lambda parts: _decode_array(parts)[()],
-)
+NUMPY_SCALAR = Codec(25, "numpy.generic", _encode_scalar, _decode_scalar)
 BY_TAG[25] = NUMPY_SCALAR
 
 # -- exceptions, for logs and error handlers
