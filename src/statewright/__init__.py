@@ -120,59 +120,22 @@ if TYPE_CHECKING:
     from statewright.store import InMemoryStore
 
 _NAMES_BY_MODULE = {
-    "statewright.cache": ("InMemoryCache",),
-    "statewright.runtime.functional": ("entrypoint", "task"),
-    "statewright.channels": (
-        "AnyValue",
-        "AppendReducer",
-        "Ephemeral",
-        "EphemeralReducer",
-        "Overwrite",
-        "OverwriteReducer",
-        "Topic",
-        "Untracked",
-        "add_messages",
-        "append",
-        "overwrite",
-    ),
-    "statewright.checkpoint": ("InMemorySaver", "Interrupt"),
-    "statewright.errors": ("StatewrightError",),
-    "statewright.graph": (
-        "Budget",
-        "CachePolicy",
-        "CircuitBreaker",
-        "Command",
-        "END",
-        "GraphBuilder",
-        "NodeError",
-        "RateLimit",
-        "RetryPolicy",
-        "Runtime",
-        "START",
-        "STOP",
-        "Send",
-        "TimeoutPolicy",
-    ),
-    "statewright.messages": ("REMOVE_ALL_MESSAGES", "Message", "RemoveMessage", "ToolCall", "ToolResult"),
-    "statewright.runtime": (
-        "CompiledGraph",
-        "Instrument",
-        "MessagesStateGraph",
-        "RunControl",
-        "StateGraph",
-        "get_config",
-        "get_runtime",
-        "get_store",
-        "get_stream_writer",
-        "interrupt",
-        "sleep",
-        "wait_for_event",
-    ),
-    "statewright.runtime.tasks.approval": ("request_approval",),
-    "statewright.state": ("IsLastStep", "MessagesState", "RemainingSteps", "StateSchema"),
-    "statewright.store": ("InMemoryStore",),
+    "cache": "InMemoryCache",
+    "channels": "AnyValue AppendReducer Ephemeral EphemeralReducer Overwrite OverwriteReducer Topic Untracked "
+    "add_messages append overwrite",
+    "checkpoint": "InMemorySaver Interrupt",
+    "errors": "StatewrightError",
+    "graph": "Budget CachePolicy CircuitBreaker Command END GraphBuilder NodeError RateLimit RetryPolicy Runtime START "
+    "STOP Send TimeoutPolicy",
+    "messages": "REMOVE_ALL_MESSAGES Message RemoveMessage ToolCall ToolResult",
+    "runtime": "CompiledGraph Instrument MessagesStateGraph RunControl StateGraph get_config get_runtime get_store "
+    "get_stream_writer interrupt sleep wait_for_event",
+    "runtime.functional": "entrypoint task",
+    "runtime.tasks.approval": "request_approval",
+    "state": "IsLastStep MessagesState RemainingSteps StateSchema",
+    "store": "InMemoryStore",
 }
-_MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
+_MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
 
 if not TYPE_CHECKING:  # a type checker that saw this function would accept any name
@@ -181,7 +144,7 @@ if not TYPE_CHECKING:  # a type checker that saw this function would accept any 
         module = _MODULE_BY_NAME.get(name)
         if module is None:
             raise AttributeError(f"module 'statewright' has no attribute {name!r}")
-        value = getattr(import_module(module), name)
+        value = getattr(import_module(f"statewright.{module}"), name)
         globals()[name] = value
         return value
 
