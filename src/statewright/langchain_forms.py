@@ -274,7 +274,8 @@ def _restore(message: MessageForm) -> Any:
         form.content == message.content and (form.metadata or {}).get("reasoning") == reasoning
     ):
         return restored
-    return _with_record(basic, _without_shared(record))  # our content, calls or reasoning were changed meanwhile
+    # The content, calls or reasoning were changed after the conversion, so the record must not override them.
+    return _with_record(basic, _without_shared(record))
 
 
 def _without_shared(record: Mapping[str, Any]) -> dict[str, Any]:

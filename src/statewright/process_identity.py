@@ -46,7 +46,7 @@ def started_at(pid: int) -> str | None:
 def is_process_gone(host: str, pid: int, started: str) -> bool:
     """Return whether a process has ended; False if that is unknown: on another host, or without a start time.
 
-    `host` is the result of `host_id` or `host_key` in that process, and `started` that of `started_at`.
+    `host` and `started` are what `host_id` (or `host_key`) and `started_at` have returned in that process.
     """
     if host not in (host_id(), host_key()) or not started:
         return False

@@ -10,7 +10,7 @@ the parent compares the threads with a log outside the database (`effects_log`):
 - A question has one answer, which a process has sent, and which was not refused. If an answer was accepted, it is that
   one.
 - A recorded effect is not started again; an unrecorded one is executed twice only after a kill or a stop.
-- The only errors in a process are those which say that another process holds the thread.
+- A process gets no error except that another process holds the thread.
 - Every thread ends.
 """
 

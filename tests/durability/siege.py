@@ -317,7 +317,7 @@ class Siege:
                 self.records.check_events(run, events["data"])
 
     def check_effects(self, run: Any, kind: str, executed: Mapping[str, set[str]]) -> None:
-        """Check that the tokens in a run are those of effects that were executed."""
+        """Check that the tokens in a run belong to executed effects."""
         if kind == "pays":
             _, paid, shipped, _ = run["output"]["log"]
             assert paid in executed[f"{run['id']} pay"], run

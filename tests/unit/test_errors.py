@@ -247,7 +247,7 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     ),
     (
         RecordConflict("workflow_runs", "run_1", [("version", "=", 3)]),
-        ["'run_1' of workflow_runs", "version = 3", "changed meanwhile", "Read it again"],
+        ["'run_1' of workflow_runs", "version = 3", "another caller has changed it", "Read it again"],
     ),
     (
         RecordPresent("workflow_runs", [("thread_id", "=", "t")]),

@@ -207,7 +207,7 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
 
 
 def _tags(kinds: Iterable[type[Any]], key: str | None = None) -> list[str]:
-    """Return the values of the literal fields, or of the field `key`, that tell the models of a union apart."""
+    """Return the tags that distinguish the models of a union: the values of literal fields, or of the field `key`."""
     return [
         tag
         for kind in kinds

@@ -124,7 +124,7 @@ class RecordConflict(StorageError):
         conditions = _format_conditions(expected)
         super().__init__(
             f"The record {record_id!r} of {table} does not exist"
-            + (f" with {conditions}: it was changed meanwhile. Read it again." if conditions else ".")
+            + (f" with {conditions}: another caller has changed it. Read it again." if conditions else ".")
         )
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from langchain_core.messages import AnyMessage
 from langchain_core.tools import InjectedToolArg, InjectedToolCallId
 from langchain_core.tools.base import _DirectlyInjectedToolArg  # pyright: ignore  # LangGraph derives from it too
-from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
+from typing_extensions import TypedDict  # pydantic rejects typing.TypedDict below Python 3.12
 
 from statewright.langchain.channel import add_messages
 

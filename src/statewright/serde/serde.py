@@ -40,7 +40,7 @@ _OPTIONS = (
 # Only for dicts whose keys are all native: with this option, ormsgpack writes dates and enum members as strings.
 _NATIVE_KEY_OPTIONS = _OPTIONS | ormsgpack.OPT_NON_STR_KEYS
 _NATIVE = (bool, float, bytes, list, memoryview, type(None))
-"""The types that MessagePack supports, except those of which some values need a codec: str, int and dict."""
+"""The types that MessagePack supports, except str, int and dict, of which some values need a codec."""
 _NO_BYTEARRAY = frozenset({str, int, float, bool, bytes, type(None)})
 """Types whose values cannot contain a bytearray."""
 _NATIVE_KEYS = (str, int, float, bool, bytes, type(None))

@@ -94,7 +94,7 @@ def _numpy_scores(numpy: Any, query: Vector, items: Sequence[bytes]) -> list[flo
 
 
 def texts_at(value: Mapping[str, Any], paths: Iterable[str]) -> list[str]:
-    """Return the values at some paths of a value as texts: strings as they are, other values as JSON."""
+    """Return the values at some paths as texts: strings unchanged, other values as JSON."""
     parts = (part for path in paths for part in _values_at(value, path))
     return [part if isinstance(part, str) else _as_text(part) for part in parts]
 

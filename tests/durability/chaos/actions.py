@@ -1,7 +1,7 @@
 """The next call on a thread.
 
-It depends only on the contents of the file, so that a child continues where a killed one stopped, and the auditor can
-tell which threads have ended.
+It depends only on the contents of the file, so that a child continues where a killed one stopped, and the auditor knows
+which threads have ended.
 """
 
 from __future__ import annotations

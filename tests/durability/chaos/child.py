@@ -176,7 +176,7 @@ class Child:
         if method != "update_state":
             options["durability"] = self._plan.durability
             if branch != "main":
-                options["run_id"] = f"{branch}/{os.urandom(8).hex()}"  # tells notes the branch: see `branch_of`
+                options["run_id"] = f"{branch}/{os.urandom(8).hex()}"  # read by `branch_of`
         return branch, (method, args, options)
 
 

@@ -1,4 +1,4 @@
-"""The trigger by which a child tells its parent that the operation has begun at which it is to be killed."""
+"""The trigger by which a child signals its parent to kill it during a certain operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The final states of threads without kills, with which those of all other threads are compared."""
+"""The final states of a thread that is run without kills, in which all other threads must end too."""
 
 from __future__ import annotations
 

@@ -7,27 +7,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-COLUMNS: Final = {
-    "runs": "runs",
-    "kills": "kills",
-    "in commits": "in commits",
-    "in compactions": "in compactions",
-    "in forks or copies": "in forks or copies",
-    "supersteps": "supersteps",
-    "acknowledged": "acknowledged",
-    "lost in flight": "lost in flight",
-    "lost under exit": "lost under exit",
-    "forks": "forks",
-    "copies": "copies",
-    "run again": "tasks run again",
-    "effects repeated": "effects repeated",
-}
+COLUMNS: Final = (
+    "runs",
+    "kills",
+    "in commits",
+    "in compactions",
+    "in forks or copies",
+    "supersteps",
+    "acknowledged",
+    "lost in flight",
+    "lost under exit",
+    "forks",
+    "copies",
+    "tasks run again",
+    "effects repeated",
+)
+"""The counts that are shown."""
 
 
 def format_table(counts: Mapping[str, Counter[str]]) -> str:
     """Return the counts as a table, with a row for each shape."""
-    rows = [["shape", *COLUMNS.values(), "seconds"]]
-    total: Counter[str] = sum(counts.values(), Counter())
+    rows = [["shape", *COLUMNS, "seconds"]]
+    total = sum(counts.values(), Counter[str]())
     for name, count in [*counts.items(), ("all", total)]:
         seconds = f"{count['milliseconds'] / 1000:.1f}"
         rows.append([name, *(str(count[column]) for column in COLUMNS), seconds])

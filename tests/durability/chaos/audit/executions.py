@@ -65,7 +65,7 @@ class ExecutionAudit:
         self._attempts[task] = note["attempt"]
         if task in self._interrupted:
             self._interrupted.discard(task)
-            self._state.count["run again"] += 1
+            self._state.count["tasks run again"] += 1
 
     def add_interrupted(self, notes: Sequence[Note]) -> None:
         """Remember the tasks that the kill interrupted, to count those that run again."""
