@@ -405,7 +405,7 @@ def test_a_run_that_has_lost_its_hold_is_fenced_off_and_nothing_is_written(
         saver.renew("thread", hold("first", length=None))
     lease = saver.lease("thread")
 
-    with pytest.raises(LeaseLost, match=f"'first' does not hold thread 'thread' any more: {holder}"):
+    with pytest.raises(LeaseLost, match=f"'first' no longer holds thread 'thread': {holder}"):
         write(saver, how, hold("first", at=MINUTE))
     assert (loaded(saver).id, loaded(saver).pending, saver.events("thread")) == ("c3", Pending(), [])
     assert saver.lease("thread") == lease

@@ -681,7 +681,7 @@ def test_an_array_that_was_read_can_be_written_to(numpy: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda np: np.array([object()]), "holds objects. Store a list"),
+        (lambda np: np.array([object()]), "contains objects. Store a list"),
         (lambda np: np.zeros(1, dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True)), "gaps between its fields"),
         (lambda np: np.ma.array([1]), "MaskedArray is not known"),
     ],

@@ -40,7 +40,7 @@ def test_a_good_namespace_is_returned_itself(namespace: tuple[str, ...]) -> None
     ],
 )
 def test_a_bad_namespace_is_refused_with_the_bad_label(namespace: tuple[str, ...], said: str) -> None:
-    with pytest.raises(InvalidUpdateError, match=said + ".*at least one label"):
+    with pytest.raises(InvalidUpdateError, match=said + ".*one or more labels"):
         checked_namespace(namespace)
 
 

@@ -115,8 +115,8 @@ def test_vectors_may_be_of_whole_numbers_and_any_sequence() -> None:
 @pytest.mark.parametrize(
     ("vectors", "said"),
     [
-        ([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], "2 vectors of 3 numbers for 2 texts.*one of 2 for each"),
-        ([[1.0, 2.0], [1.0]], "of 1 numbers"),
+        ([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], "2 vectors of 3 dimensions for 2 texts.*of 2 dimensions for each"),
+        ([[1.0, 2.0], [1.0]], "of 1 dimensions"),
         ([[1.0, 2.0]], "1 vectors .*for 2 texts"),
         ([[1.0, 2.0]] * 3, "3 vectors .*for 2 texts"),
         ([], "0 vectors .*for 2 texts"),

@@ -133,7 +133,7 @@ def test_a_name_that_is_no_unicode_is_refused_by_runs_on_every_saver(
     with saver:
         app = graph.compile(saver)
         app.invoke({}, thread_id="t")
-        with pytest.raises(InvalidConfig, match=r"'\\ud800', which has half of a surrogate pair"):
+        with pytest.raises(InvalidConfig, match=r"'\\ud800', which contains a lone surrogate"):
             NAMED[named](app)
 
 

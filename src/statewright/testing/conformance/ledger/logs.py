@@ -1,4 +1,4 @@
-"""Tests of the logs of runs, of webhooks and of the deletion of runs."""
+"""Tests of the logs of runs, of deliveries to webhooks, and of the deletion of runs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LogTests(LedgerSuite):
     """Events of a run are numbered without gaps, and delivered to the webhooks that subscribe to them."""
 
     def write_events(self, ledger: Ledger, sizes: Sequence[int]) -> list[RunEvent]:
-        """Write advances of `r1` with these numbers of events, and return the events."""
+        """Advance `r1` once for each size, with that number of events, and return the events."""
         numbers, written = itertools.count(1), list[RunEvent]()
         for index, size in enumerate(sizes):
             events = [NewEvent("A", {"n": next(numbers)}, f"step {index}" if index % 2 else None) for _ in range(size)]
