@@ -232,5 +232,5 @@ def test_limits_for_a_workspace_that_is_not_there_are_logged(caplog: pytest.LogC
     with caplog.at_level(logging.WARNING, "statewright.service"), TestService({}, spending_limits=limits):
         pass
     assert [record.getMessage() for record in caplog.records] == [
-        "There are spending limits for workspace 'defualt', which does not exist (yet)."
+        "Spending limits are set for workspace 'defualt', which does not exist (yet)."
     ]

@@ -24,7 +24,7 @@ from statewright.graph import Command
 from statewright.runs import Advance, Condition, Order, Run, RunStatus, Signal, StepRun, Update, Wait, where
 from statewright.runtime import CompiledGraph
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.service.context.records import UNFINISHED_STEPS, guard_claim, load_if_claimed, released
+from statewright.service.context.records import UNFINISHED_STEPS, guard_claim, load_if_claimed, release_values
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress
 from statewright.service.engine.waits import (
@@ -121,7 +121,7 @@ class AttemptPreparation:
         """Record that all signals were refused, and release the run, which keeps waiting."""
         run, now = self._run, self._context.now()
         guard = [Condition("claim", "=", run.claim)]
-        advance = Advance(run.id, now, {**released(due), "error": None}, refusal_events(arrivals), guard)
+        advance = Advance(run.id, now, {**release_values(due), "error": None}, refusal_events(arrivals), guard)
         changes = [advance, *taken_changes(arrivals), *due_if_signalled(run.id, now)]
         await self._context.write(changes)
 
@@ -130,9 +130,9 @@ class AttemptPreparation:
         run = self._run
         guard = [Condition("claim", "=", run.claim), Condition("version", "=", run.version)]
         try:
-            await aresolve(self._ledger.write([Update(Run, run.id, {**released(due), "error": None}, guard)]))
+            await aresolve(self._ledger.write([Update(Run, run.id, {**release_values(due), "error": None}, guard)]))
         except RecordConflict:  # a signal has arrived since the inbox was read: the run is due at once
-            at_once = {**released(self._context.now()), "error": None}
+            at_once = {**release_values(self._context.now()), "error": None}
             await aresolve(self._ledger.write([Update(Run, run.id, at_once, guard[:1])]))
 
     # -- the thread

@@ -70,7 +70,7 @@ class ChildStarter:
             **options,
         )
         check_start(request, self._context.settings)
-        definition = drive(self._context.versions.requested(self._run.workspace_id, request))
+        definition = drive(self._context.versions.find_requested(self._run.workspace_id, request))
         _, changes = self._starter.build_run(self._run.workspace_id, request, definition, self._context.now())
         self._started[run_id] = request
         self._progress.steps.queue(work, changes)

@@ -11,7 +11,7 @@ from statewright.clock import iso
 from statewright.ids import digest
 from statewright.runs import ENDED, Announce, Change, Condition, Delete, Insert, Json, Run, RunStatus, Signal, Update
 from statewright.runtime import RUN_ENDED
-from statewright.service.context.records import released
+from statewright.service.context.records import release_values
 from statewright.service.engine.waits import wake_changes
 
 
@@ -47,7 +47,7 @@ class Ending:
         values: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
         if self.status is RunStatus.COMPLETED:
             values |= {"output": self.output, "current_step": None}
-        return {**values, **released(None), "deadline_at": None}
+        return {**values, **release_values(None), "deadline_at": None}
 
     @staticmethod
     def announcement(run: Run, kind: str, details: Mapping[str, Json], now: datetime) -> Announce:

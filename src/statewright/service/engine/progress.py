@@ -41,7 +41,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.access.spending import SpendingLimits
-from statewright.service.context.records import released
+from statewright.service.context.records import release_values
 from statewright.service.engine.changeset import ChangeSet, Redact, error_json, without_secrets
 from statewright.service.engine.completion import Ending, completion_changes
 from statewright.service.engine.step_records import StepRecords
@@ -181,7 +181,7 @@ class Progress:
 
     def postpone_changes(self, until: datetime | None, now: datetime) -> list[Change]:
         """Return the changes that release the run until an instant."""
-        changeset = ChangeSet(values=released(until))
+        changeset = ChangeSet(values=release_values(until))
         return self._changes(changeset, now)
 
     def next_day_changes(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
@@ -298,13 +298,13 @@ class Progress:
             self._wait(changeset, now)
         elif self.is_cancelled or (status == "cancelled" and "error" not in outcome):
             # Without an error the process is ending. In both cases other workers resume the run.
-            changeset.values.update(released(now))
+            changeset.values.update(release_values(now))
         elif outcome.get("drained") and self.stopping == "pause":
             self._pause(changeset)
         elif outcome.get("drained") and self.stopping == "limit" and self.limit is not None:
             self._pause_until_next_day(changeset, self.limit)
         elif outcome.get("drained") and self.stopping == "release":
-            changeset.values.update(released(now))
+            changeset.values.update(release_values(now))
         elif status == "cancelled":
             # By a node: a cancellation from outside removes the claim, so that this write would be refused.
             self._finish(changeset, Ending.cancelled(str(outcome["error"])), now)
@@ -325,13 +325,13 @@ class Progress:
         self._finish(changeset, Ending.failed({"message": message, "code": "OUTPUT_TOO_LARGE"}), now)
 
     def _pause(self, changeset: ChangeSet) -> None:
-        changeset.values.update(released(None), status=RunStatus.PAUSED)
+        changeset.values.update(release_values(None), status=RunStatus.PAUSED)
         changeset.add_event("WORKFLOW_PAUSED", {"reason": "paused"})
 
     def _pause_until_next_day(self, changeset: ChangeSet, limit: SpendingLimitReached) -> None:
         deadline = self.run.deadline_at
         due = min(limit.ends_at, deadline) if deadline is not None else limit.ends_at
-        changeset.values.update(released(due), status=RunStatus.PAUSED, error=error_json(limit))
+        changeset.values.update(release_values(due), status=RunStatus.PAUSED, error=error_json(limit))
         changeset.add_event(
             "WORKFLOW_PAUSED", {"reason": SPENDING_LIMIT, "limit": limit.limit, "until": iso(limit.ends_at)}
         )
@@ -339,7 +339,7 @@ class Progress:
     def _wait(self, changeset: ChangeSet, now: datetime) -> None:
         waits = list(self.steps.waits.values())
         due = next_due(waits, self.run.deadline_at)
-        changeset.values.update(released(due), status=RunStatus.WAITING)
+        changeset.values.update(release_values(due), status=RunStatus.WAITING)
         changeset.add_event("WORKFLOW_PAUSED", {"reason": _reason_to_wait(waits)})
         # Signals that arrived while the run was advanced have not been handled yet.
         changeset.final_changes.extend(due_if_signalled(self.run.id, now))

@@ -48,7 +48,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.background.loop_thread import CANCEL_TIMEOUT
-from statewright.service.context.records import find_first, released
+from statewright.service.context.records import find_first, release_values
 from statewright.service.context.service_context import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
 
@@ -378,7 +378,7 @@ class RunWorker:
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
         try:
-            await aresolve(self._ledger.write([*guards, Advance(run.id, now, released(now), events, guard)]))
+            await aresolve(self._ledger.write([*guards, Advance(run.id, now, release_values(now), events, guard)]))
         except RecordConflict:
             return False
         return True

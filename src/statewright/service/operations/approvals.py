@@ -21,7 +21,7 @@ from statewright.runs import (
     where,
 )
 from statewright.service.access.approval_permission import check_decider
-from statewright.service.context.records import Page, get_own
+from statewright.service.context.records import Page, get_in_workspace
 from statewright.service.context.service_context import Operations
 from statewright.service.engine.completion import Ending
 from statewright.service.engine.waits import wake_changes
@@ -63,7 +63,7 @@ class ApprovalOperations(Operations):
 
     async def approval(self, workspace_id: str, approval_id: str) -> Approval:
         """Return an approval. Raises NotFound."""
-        return await get_own(self.context.ledger, Approval, workspace_id, approval_id, "approval request")
+        return await get_in_workspace(self.context.ledger, Approval, workspace_id, approval_id, "approval request")
 
     async def decide(
         self,

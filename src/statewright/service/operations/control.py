@@ -36,7 +36,7 @@ from statewright.runs import (
 from statewright.service.context.records import (
     UNFINISHED,
     UNFINISHED_STEPS,
-    conditions_of,
+    filter_conditions,
     find_first,
     others_on_thread,
 )
@@ -212,7 +212,7 @@ class ControlOperations(Operations):
     ) -> list[str]:
         """Apply an operation to the matching runs with an allowed status. Return the ids of the changed runs."""
         statuses = tuple(status for status in allowed if not filters.status or status in filters.status)
-        conditions = conditions_of(workspace_id, replace(filters, status=statuses))
+        conditions = filter_conditions(workspace_id, replace(filters, status=statuses))
         if not statuses:
             return []
         changed: list[str] = []

@@ -11,7 +11,7 @@ from statewright.async_futures import aresolve
 from statewright.data.jsonable import as_json
 from statewright.runs import Condition, Json, ModelCall, Order, Run, RunEvent, StepLog, StepRun, Wait, where
 from statewright.service.access.spending import SpendingReport
-from statewright.service.context.records import Page, conditions_of
+from statewright.service.context.records import Page, filter_conditions
 from statewright.service.context.requests import RunFilter
 from statewright.service.context.service_context import Operations
 from statewright.service.following.follow import follow, wait_until_settled
@@ -60,7 +60,7 @@ class ReadOperations(Operations):
         self, workspace_id: str, filters: RunFilter, *, page: int = 1, page_size: int = 20, order: Order = NEWEST
     ) -> Page[Run]:
         """Return a page of the runs that match all filters, the newest first by default."""
-        conditions = conditions_of(workspace_id, filters)
+        conditions = filter_conditions(workspace_id, filters)
         return await self.context.records.page(Run, conditions, page=page, page_size=page_size, order=order)
 
     async def wait(self, workspace_id: str, run_id: str, seconds: float) -> Run:

@@ -23,7 +23,7 @@ from statewright.errors import (
 )
 from statewright.runs import ENDED, ApiKey, Change, Insert, Json, Run, RunStatus, Signal, Wait, where
 from statewright.service.access.approval_permission import check_answers
-from statewright.service.context.validation import LONGEST_NAME
+from statewright.service.context.validation import MAX_NAME_LENGTH
 from statewright.service.engine.waits import approval_of, find_invalid, only_end_of, wake_changes
 from statewright.service.operations.approvals import ApprovalOperations, Decision
 from statewright.service.operations.inbox import (
@@ -193,6 +193,6 @@ class SignalOperations(ApprovalOperations):
 
 def _decider(decided_by: Any) -> str | None:
     """Return the `decidedBy` of a decision. Raises InvalidRequest for an invalid one."""
-    if decided_by is None or (isinstance(decided_by, str) and len(decided_by) <= LONGEST_NAME):
+    if decided_by is None or (isinstance(decided_by, str) and len(decided_by) <= MAX_NAME_LENGTH):
         return decided_by
-    raise InvalidRequest(f"decidedBy is {decided_by!r:.80}. Give a string of at most {LONGEST_NAME} characters.")
+    raise InvalidRequest(f"decidedBy is {decided_by!r:.80}. Give a string of at most {MAX_NAME_LENGTH} characters.")

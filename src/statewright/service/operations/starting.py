@@ -68,7 +68,7 @@ class Starter:
         workspace that has reached a daily limit.
         """
         check_start(request, self._context.settings)
-        definition = await adrive(self._context.versions.requested(workspace_id, request))
+        definition = await adrive(self._context.versions.find_requested(workspace_id, request))
         run, changes = self.build_run(workspace_id, request, definition, now)
         await self._context.spending.check_start(workspace_id, request.after)
         return run, changes
@@ -129,7 +129,7 @@ class Starter:
         if ending.status is not RunStatus.FAILED or graph is None or run.source.startswith("failure:"):
             return ()
         try:
-            definition = drive(context.versions.newest(run.workspace_id, graph))
+            definition = drive(context.versions.find_newest(run.workspace_id, graph))
         except NotFound:
             logger.exception("Run %s has failed, and its on_failure graph cannot be started.", run.id)
             return ()

@@ -123,7 +123,7 @@ class Threads(Operations):
 
     async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
         async def body_of(definition_id: str) -> Any:
-            return (await adrive(self.context.versions.stored(workspace_id, definition_id))).body
+            return (await adrive(self.context.versions.find_by_id(workspace_id, definition_id))).body
 
         await check_thread_change(key, self.context.ledger, workspace_id, thread_id, body_of)
 

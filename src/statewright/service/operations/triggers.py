@@ -12,9 +12,9 @@ from statewright.errors import InvalidRequest
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Insert, Json, Ledger, Order, Trigger, Update, where
 from statewright.service.catalog.versions import find_target, with_one_target
-from statewright.service.context.records import get_own
+from statewright.service.context.records import get_in_workspace
 from statewright.service.context.requests import StartRun
-from statewright.service.context.validation import flag, known_fields, mapping, text
+from statewright.service.context.validation import validate_bool, validate_field_names, validate_mapping, validate_text
 
 MOST_PATHS: Final = 50
 _FIELDS: Final = ("event", "graph", "definition_id", "match", "active")
@@ -116,12 +116,12 @@ async def count_triggers(ledger: Ledger, workspace_id: str) -> int:
 
 async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Trigger:
     """Return a trigger. Raises NotFound."""
-    return await get_own(ledger, Trigger, workspace_id, trigger_id, "trigger")
+    return await get_in_workspace(ledger, Trigger, workspace_id, trigger_id, "trigger")
 
 
 async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, changes: Mapping[str, Any]) -> Trigger:
     """Change some fields of a trigger. Raises like `add_trigger`."""
-    known_fields(changes, _FIELDS, "A trigger")
+    validate_field_names(changes, _FIELDS, "A trigger")
     trigger = await get_trigger(ledger, workspace_id, trigger_id)
     before = {name: getattr(trigger, name) for name in _FIELDS}
     if trigger.definition_id is not None:
@@ -141,15 +141,15 @@ async def remove_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> 
 
 async def _values(ledger: Ledger, workspace_id: str, new: NewTrigger) -> dict[str, Any]:
     """Return the columns of a requested trigger. Raises InvalidRequest and NotFound."""
-    match = mapping(new.match, "The match of a trigger")
+    match = validate_mapping(new.match, "The match of a trigger")
     _check_paths(match)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
     return {
-        "event": text(new.event, "The event of a trigger"),
+        "event": validate_text(new.event, "The event of a trigger"),
         "graph": target.graph,
         "definition_id": target.definition_id,
         "match": match,
-        "active": flag(new.active, "Whether a trigger is active"),
+        "active": validate_bool(new.active, "Whether a trigger is active"),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from statewright.errors import InvalidRequest, nearest
 from statewright.extras import optional
-from statewright.service.context.validation import text
+from statewright.service.context.validation import validate_text
 
 LONGEST_CRON: Final = 200
 """Characters."""
@@ -63,15 +63,15 @@ def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[d
     return list(takewhile(lambda time: time <= end, times(cron, timezone, start)))
 
 
-def read_cron(cron: Any) -> None:
+def validate_cron(cron: Any) -> None:
     """Validate a cron expression. Raises InvalidRequest, which names the field."""
-    text(cron, "A cron expression", max_length=LONGEST_CRON)
+    validate_text(cron, "A cron expression", max_length=LONGEST_CRON)
     next(_iter_times(cron, datetime(2000, 1, 1, tzinfo=UTC)), None)
 
 
 def zone_of(timezone: Any) -> tzinfo:
     """Return the time zone of a name, such as `Europe/Berlin`. Raises InvalidRequest if there is none."""
-    name = text(timezone, "A time zone")
+    name = validate_text(timezone, "A time zone")
     if name == "UTC":
         return UTC
     from zoneinfo import ZoneInfo, available_timezones

@@ -16,9 +16,16 @@ from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict, 
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Insert, Json, Ledger, Order, Plus, Schedule, Update, where
 from statewright.service.catalog.versions import find_target, with_one_target
-from statewright.service.context.records import get_own
-from statewright.service.context.validation import choice, flag, known_fields, mapping, text, texts
-from statewright.service.schedules.cron import next_time, read_cron, times, zone_of
+from statewright.service.context.records import get_in_workspace
+from statewright.service.context.validation import (
+    validate_bool,
+    validate_choice,
+    validate_field_names,
+    validate_mapping,
+    validate_text,
+    validate_texts,
+)
+from statewright.service.schedules.cron import next_time, validate_cron, times, zone_of
 
 OVERLAPS: Final = ("skip", "enqueue", "allow", "cancel")
 CATCH_UPS: Final = ("none", "last", "all")
@@ -46,14 +53,14 @@ class NewSchedule:
 
 def check_schedule(new: NewSchedule) -> None:
     """Validate a schedule, except for its target. Raises InvalidRequest."""
-    text(new.name, "The name of a schedule")
-    read_cron(new.cron)
+    validate_text(new.name, "The name of a schedule")
+    validate_cron(new.cron)
     zone_of(new.timezone)
-    choice(new.overlap, "The overlap of a schedule", OVERLAPS)
-    choice(new.catch_up, "The catch-up of a schedule", CATCH_UPS)
-    flag(new.paused, "Whether a schedule is paused")
-    texts(new.tags, "The tags of a schedule")
-    if "scheduledFor" in mapping(new.metadata, "The metadata of a schedule"):
+    validate_choice(new.overlap, "The overlap of a schedule", OVERLAPS)
+    validate_choice(new.catch_up, "The catch-up of a schedule", CATCH_UPS)
+    validate_bool(new.paused, "Whether a schedule is paused")
+    validate_texts(new.tags, "The tags of a schedule")
+    if "scheduledFor" in validate_mapping(new.metadata, "The metadata of a schedule"):
         raise InvalidRequest(
             "The metadata of a schedule cannot hold 'scheduledFor': its runs store their scheduled time there. "
             "Choose another key."
@@ -94,7 +101,7 @@ async def count_schedules(ledger: Ledger, workspace_id: str) -> int:
 
 async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> Schedule:
     """Return a schedule. Raises NotFound."""
-    return await get_own(ledger, Schedule, workspace_id, schedule_id, "schedule")
+    return await get_in_workspace(ledger, Schedule, workspace_id, schedule_id, "schedule")
 
 
 async def change_schedule(
@@ -105,7 +112,7 @@ async def change_schedule(
     Its next time is computed again if its cron expression or time zone changes, and when it is resumed: times that have
     passed since it was paused are not caught up.
     """
-    known_fields(changes, _FIELDS, "A schedule")
+    validate_field_names(changes, _FIELDS, "A schedule")
     for _ in range(MAX_UPDATES):
         schedule = await get_schedule(ledger, workspace_id, schedule_id)
         new = replace(_as_request(schedule), **with_one_target(changes))

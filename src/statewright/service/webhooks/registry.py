@@ -15,7 +15,7 @@ from statewright.clock import iso
 from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Order, Update, Webhook, where
-from statewright.service.context.records import get_own
+from statewright.service.context.records import get_in_workspace
 from statewright.service.webhooks.address import check_url
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
 from statewright.service.webhooks.signature import draw_secret, rotated_secret, without_secret
@@ -32,7 +32,7 @@ TEST_EVENT: Final = "webhook.test"
 """The type of a test message, which is sent to one webhook, once."""
 
 
-def read_event_types(names: Sequence[str]) -> list[str]:
+def validate_event_types(names: Sequence[str]) -> list[str]:
     """Validate event types, without duplicates. Raises InvalidRequest for unknown types."""
     if isinstance(names, str):
         raise InvalidRequest(f"The events of a webhook must be a list, not the string {names!r}. Write [{names!r}].")
@@ -73,7 +73,7 @@ async def add_webhook(
     Raises InvalidRequest for a URL that may not be called or an unknown type, RequestConflict if there are too many
     already.
     """
-    types = read_event_types(events)
+    types = validate_event_types(events)
     _check_description(description)
     await check_url(url, settings)
     if await aresolve(ledger.count(Webhook, where(workspace_id=workspace_id))) >= settings.max_per_workspace:
@@ -130,7 +130,7 @@ async def change_webhook(
         await check_url(url, settings)
         values["url"] = url
     if events is not None:
-        values["events"] = read_event_types(events)
+        values["events"] = validate_event_types(events)
     if description is not None:
         _check_description(description)
         values["description"] = description
@@ -182,7 +182,7 @@ async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: 
 
 
 async def _webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
-    return await get_own(ledger, Webhook, workspace_id, webhook_id, "webhook")
+    return await get_in_workspace(ledger, Webhook, workspace_id, webhook_id, "webhook")
 
 
 async def _update(ledger: Ledger, webhook: Webhook, values: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.work import examples
 
 from statewright.errors import InvalidRequest
-from statewright.service.schedules.cron import last_times, next_time, read_cron, times, zone_of
+from statewright.service.schedules.cron import last_times, next_time, validate_cron, times, zone_of
 
 SPRING = "2026-03-28T22:30"
 AUTUMN = "2026-10-24T21:30"
@@ -135,21 +135,21 @@ def test_a_downtime_of_years_does_not_slow_the_search() -> None:
         ("@daily", "has 1 fields"),
         ("", "1 to 200 characters"),
         ("*" * 201, "1 to 200 characters"),
-        ("* * * *\x00 *", "not printable"),
+        ("* * * *\x00 *", "unprintable"),
         (5, "must be a string"),
         (None, "must be a string"),
     ],
 )
 def test_an_error_names_the_invalid_field(cron: object, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        read_cron(cron)
+        validate_cron(cron)
     assert message in str(caught.value)
 
 
 @given(st.text(alphabet="0123456789*/,-#LWMON ²", max_size=40))
 def test_any_text_is_accepted_or_refused(text: str) -> None:
     try:
-        read_cron(text)
+        validate_cron(text)
     except InvalidRequest:
         return
     result = next_time(text, "Europe/Berlin", at(SPRING))
@@ -172,8 +172,8 @@ def test_a_similar_time_zone_is_suggested() -> None:
 def test_without_the_library_the_extra_is_named() -> None:
     program = (
         "import sys; sys.modules['cronsim'] = None\n"
-        "from statewright.service.schedules.cron import read_cron\n"
-        "try: read_cron('* * * * *')\n"
+        "from statewright.service.schedules.cron import validate_cron\n"
+        "try: validate_cron('* * * * *')\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)

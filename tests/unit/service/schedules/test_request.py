@@ -28,7 +28,7 @@ def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
     [
         ("name", "", "1 to 200 characters"),
         ("name", "x" * 201, "1 to 200 characters"),
-        ("name", "a\nb", "not printable"),
+        ("name", "a\nb", "unprintable"),
         ("name", None, "must be a string"),
         ("cron", "x", "fields"),
         ("timezone", "Berlin", "Time zone 'Berlin' does not exist"),
