@@ -214,7 +214,7 @@ def test_on_failure_runs_start_the_next_day() -> None:
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: SpendingLimits(), "has no limit. Give tokens_per_day"),
+        (lambda: SpendingLimits(), "has no limit. Give at least one of tokens_per_day"),
         (lambda: SpendingLimits(tokens_per_day=0), r"tokens_per_day=0\): give a whole number above 0"),
         (lambda: SpendingLimits(tokens_per_day=1.5), "tokens_per_day=1.5"),  # pyright: ignore
         (lambda: SpendingLimits(requests_per_day=True), "requests_per_day=True"),

@@ -31,7 +31,7 @@ class Versions:
         self._catalog = catalog
         self._cache: dict[str, StoredDefinition] = {}
 
-    def requested(self, workspace_id: str, request: StartRun) -> Lookup[StoredDefinition]:
+    def find_requested(self, workspace_id: str, request: StartRun) -> Lookup[StoredDefinition]:
         """Find the version that a request names. Raises NotFound.
 
         Raises InvalidRequest unless it names either a graph or a definition.
@@ -42,7 +42,7 @@ class Versions:
             return (yield from self.find_by_id(workspace_id, request.definition_id))
         return (yield from self.find_newest(workspace_id, str(request.graph)))
 
-    def stored(self, workspace_id: str, definition_id: str) -> Lookup[StoredDefinition]:
+    def find_by_id(self, workspace_id: str, definition_id: str) -> Lookup[StoredDefinition]:
         """Find a version of the workspace or of the project by its id. Raises NotFound."""
         allowed = (workspace_id, PROJECT)
         definition = self._cache.get(definition_id)
@@ -55,7 +55,7 @@ class Versions:
             raise NotFound(f"Definition {definition_id!r} does not exist.")
         return definition
 
-    def newest(self, workspace_id: str, name: str) -> Lookup[StoredDefinition]:
+    def find_newest(self, workspace_id: str, name: str) -> Lookup[StoredDefinition]:
         """Find the graph that the project serves under a name, or else the newest stored version of the workspace.
 
         Raises NotFound, with a suggestion.
@@ -107,6 +107,6 @@ async def find_target(ledger: Ledger, workspace_id: str, graph: str | None, defi
     definition = await aresolve(ledger.get(StoredDefinition, validate_text(definition_id, "The definition's id")))
     if definition is None or definition.workspace_id not in (workspace_id, PROJECT):
         raise NotFound(
-            f"Definition {definition_id!r} does not exist in this workspace. Store it first, or give the name of a graph."
+            f"Definition {definition_id!r} does not exist in this workspace. Store it first, or name a graph."
         )
     return Target(definition.name, definition.id)

@@ -25,7 +25,7 @@ from statewright.service.context.validation import (
     validate_text,
     validate_texts,
 )
-from statewright.service.schedules.cron import next_time, validate_cron, times, zone_of
+from statewright.service.schedules.cron import next_time, times, validate_cron, zone_of
 
 OVERLAPS: Final = ("skip", "enqueue", "allow", "cancel")
 CATCH_UPS: Final = ("none", "last", "all")

@@ -125,7 +125,7 @@ def test_invalid_requests_for_keys_are_refused(
 
 
 def test_a_key_cannot_be_created_expired(ledger: Ledger, now: datetime) -> None:
-    with pytest.raises(InvalidRequest, match="is in the past"):
+    with pytest.raises(InvalidRequest, match="must be in the future"):
         create(ledger, now, expires_at=now)
 
 

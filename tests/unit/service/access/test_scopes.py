@@ -39,7 +39,7 @@ def test_admin_does_not_include_operator_scopes() -> None:
 
 @pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "runs:read"])
 def test_missing_scopes_are_forbidden(scope: str) -> None:
-    with pytest.raises(Forbidden, match=f"'ci' .stw_abcdefgh.*lacks the scope '{scope}', and has runs:read"):
+    with pytest.raises(Forbidden, match=f"'ci' .stw_abcdefgh.*lacks the scope '{scope}'; it has runs:read"):
         check_scope(key("runs:read"), scope)
 
 

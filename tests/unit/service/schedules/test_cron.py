@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.work import examples
 
 from statewright.errors import InvalidRequest
-from statewright.service.schedules.cron import last_times, next_time, validate_cron, times, zone_of
+from statewright.service.schedules.cron import last_times, next_time, times, validate_cron, zone_of
 
 SPRING = "2026-03-28T22:30"
 AUTUMN = "2026-10-24T21:30"
