@@ -24,7 +24,7 @@ from statewright.service.access.approval_permission import check_decider
 from statewright.service.context.records import Page, get_in_workspace
 from statewright.service.context.service_context import Operations
 from statewright.service.engine.completion import Ending
-from statewright.service.engine.waits import wake_changes
+from statewright.service.engine.waits import wake_change
 from statewright.service.operations.inbox import answer_to
 from statewright.service.operations.starting import size_of
 
@@ -120,7 +120,7 @@ class ApprovalOperations(Operations):
             Update(Approval, approval.id, values, where(decision=None)),
             Insert(answer_to(wait, {"decision": kind, "content": content, **decider}, now)),
             Advance(run.id, now, {}, [event], [Condition("status", "in", _UNDECIDED)]),
-            *wake_changes(run.id, now),
+            wake_change(run.id, now),
             Ending.announcement(run, "approval.decided", payload, now),
         ]
 

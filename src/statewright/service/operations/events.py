@@ -9,7 +9,7 @@ from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Among, Change, Condition, Insert, Json, ReceivedEvent, Signal, Trigger, Wait, where
 from statewright.service.context.records import find_first
-from statewright.service.engine.waits import wake_changes
+from statewright.service.engine.waits import wake_change
 from statewright.service.operations.inbox import check_payload, guard_unanswered, new_signal, unanswered
 from statewright.service.operations.launch import LaunchOperations
 from statewright.service.operations.triggers import runs_of_event
@@ -77,5 +77,5 @@ class EventOperations(LaunchOperations):
         changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
         for run_id in event.woken:
             signal = new_signal(run_id, event.name, event.payload, event.id, now)
-            changes += [Insert(signal), *wake_changes(run_id, now)]
+            changes += [Insert(signal), wake_change(run_id, now)]
         return changes

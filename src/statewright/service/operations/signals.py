@@ -24,7 +24,7 @@ from statewright.errors import (
 from statewright.runs import ENDED, ApiKey, Change, Insert, Json, Run, RunStatus, Signal, Wait, where
 from statewright.service.access.approval_permission import check_answers
 from statewright.service.context.validation import MAX_NAME_LENGTH
-from statewright.service.engine.waits import approval_of, find_invalid, only_end_of, wake_changes
+from statewright.service.engine.waits import approval_of, describe_unanswerable, find_invalid, wake_change
 from statewright.service.operations.approvals import ApprovalOperations, Decision
 from statewright.service.operations.inbox import (
     answer_to,
@@ -73,7 +73,7 @@ class SignalOperations(ApprovalOperations):
         signal = new_signal(run.id, type, payload, key, now)
         try:
             await context.write(
-                [guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), *wake_changes(run.id, now)]
+                [guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), wake_change(run.id, now)]
             )
         except DuplicateRecord:  # the same signal arrived concurrently
             return run
@@ -117,7 +117,7 @@ class SignalOperations(ApprovalOperations):
         inserts: list[Change] = [Insert(answer_to(wait, value, now)) for wait, value in pairs]
         guards = [guard for wait, _ in pairs for guard in guard_unanswered(wait)]
         try:
-            await context.write([*guards, *inserts, *decisions, *wake_changes(run.id, now)])
+            await context.write([*guards, *inserts, *decisions, wake_change(run.id, now)])
         except (DuplicateRecord, RecordPresent):
             raise answered_error(run.id) from None
         except RecordConflict:  # it timed out, or the thread was changed, after the waits were read
@@ -145,7 +145,7 @@ class SignalOperations(ApprovalOperations):
 
     def _check_value(self, wait: Wait, value: Json) -> None:
         """Raise InvalidRequest for a wait that takes no answer, or an invalid payload for an event."""
-        only_end = only_end_of(wait)
+        only_end = describe_unanswerable(wait)
         if only_end is not None:
             raise InvalidRequest(
                 f"Step {wait.step_name!r} of run {wait.run_id} waits for {only_end}, and {wait.id} takes no answer. "

@@ -53,10 +53,10 @@ _OPEN_STEPS: Final = [*UNFINISHED_STEPS, StepStatus.FAILED]
 _MAIN: Final = "main"
 """The branch that runs advance."""
 ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
-"""Returns the changes of records that follow from a commit; see `RestingRun.changes`."""
+"""Returns the changes of records that follow from a commit; see `ResumableRun.changes`."""
 
 
-class RestingRun:
+class ResumableRun:
     """A run that may still continue on a thread, and those of its records that an edit of the thread affects.
 
     It waits, is paused, or has failed. A failed run continues if it is retried, from the state of the thread then.
@@ -72,7 +72,7 @@ class RestingRun:
         self._inbox = inbox
 
     @classmethod
-    async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> RestingRun | None:
+    async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> ResumableRun | None:
         """Return the run that rests on a thread, or else its newest run if that has failed; None otherwise."""
         run = await find_first(ledger, Run, _rests_on(workspace_id, thread_id), Order("id", descending=True))
         if run is None:

@@ -25,7 +25,7 @@ from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
 from statewright.service.context.records import find_first
 from statewright.service.context.service_context import Operations
-from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
+from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, ResumableRun, guard_no_run_since
 
 
 class Threads(Operations):
@@ -100,7 +100,7 @@ class Threads(Operations):
         """Edit a thread together with the records of the run that may continue on it. Return the new state."""
         app = await self._app_if_idle(workspace_id, thread_id)
         context = self.context
-        resting = await RestingRun.find(context.ledger, workspace_id, thread_id, app.graph)
+        resting = await ResumableRun.find(context.ledger, workspace_id, thread_id, app.graph)
         # Checked after the run was read: the edit is refused if the run changes meanwhile, and with it the permission.
         await self._check_change(workspace_id, thread_id, key)
         if resting is not None:
