@@ -235,7 +235,7 @@ async def test_a_run_that_takes_an_idle_thread_concurrently_is_a_conflict(
 
         monkeypatch.setattr(ResumableRun, "find", overtaken)
         before = await service.threads.state("default", "t")
-        with pytest.raises(RequestConflict, match="Another run has changed"):
+        with pytest.raises(RequestConflict, match="Another run on thread"):
             await service.threads.update("default", "t", {"n": 7}, as_node="two")
         monkeypatch.undo()
         after = await aresolve(storage[1].load("t"))

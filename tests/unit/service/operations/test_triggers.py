@@ -22,9 +22,9 @@ from statewright.service.operations.triggers import (
     count_triggers,
     get_trigger,
     list_triggers,
-    matching,
+    matching_triggers,
     remove_trigger,
-    runs_of_event,
+    run_requests,
 )
 
 PAID = NewTrigger(event="order.paid", graph="ship", match={"order.kind": "gift"})
@@ -74,22 +74,22 @@ def trigger(match: Mapping[str, Any] | None = None, **values: Any) -> Trigger:
     ],
 )
 def test_the_payload_must_match(match: Mapping[str, Any], payload: Any, fits: bool) -> None:
-    assert bool(matching([trigger(match)], "paid", payload)) == fits
+    assert bool(matching_triggers([trigger(match)], "paid", payload)) == fits
 
 
 @given(JSON)
 def test_every_value_equals_itself(value: Any) -> None:
-    assert matching([trigger({"a": value})], "paid", {"a": value})
+    assert matching_triggers([trigger({"a": value})], "paid", {"a": value})
 
 
 def test_other_events_and_inactive_triggers_do_not_match() -> None:
     several = [trigger(id="1"), trigger(id="2", event="Paid"), trigger(id="3", active=False), trigger(id="4")]
-    assert [item.id for item in matching(several, "paid", {})] == ["1", "4"]
+    assert [item.id for item in matching_triggers(several, "paid", {})] == ["1", "4"]
 
 
 def test_an_event_starts_a_run_for_each_trigger() -> None:
     several = [trigger(id="trg_1"), trigger(id="trg_2", definition_id="def_1")]
-    assert runs_of_event(several, "evt_7", "paid", {"n": 1}) == [
+    assert run_requests(several, "evt_7", "paid", {"n": 1}) == [
         StartRun(graph="ship", input={"n": 1}, idempotency_key="event:evt_7:trg_1", source="event:evt_7"),
         StartRun(definition_id="def_1", input={"n": 1}, idempotency_key="event:evt_7:trg_2", source="event:evt_7"),
     ]

@@ -40,7 +40,7 @@ def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
         ("tags", [1], "tags of a schedule[0]"),
         ("metadata", [], "must be an object"),
         ("metadata", {1: 2}, "must be a string"),
-        ("metadata", {"scheduledFor": "x"}, "cannot hold 'scheduledFor'"),
+        ("metadata", {"scheduledFor": "x"}, "cannot contain 'scheduledFor'"),
     ],
 )
 def test_invalid_schedules_are_refused(field: str, value: Any, message: str) -> None:
