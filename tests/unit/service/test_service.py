@@ -79,7 +79,7 @@ Storage = tuple[Ledger, Checkpointer]
 
 
 async def test_a_ledger_needs_a_saver_and_the_reverse() -> None:
-    with pytest.raises(ValueError, match="give both, or neither"):
+    with pytest.raises(ValueError, match="Give both, or neither"):
         Service(Catalog(), ledger=InMemoryLedger())
     await Service(Catalog()).check()
 

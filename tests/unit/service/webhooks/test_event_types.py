@@ -25,7 +25,7 @@ def test_a_similar_type_is_suggested(found: str, meant: str) -> None:
 
 @pytest.mark.parametrize("found", [TEST_EVENT, "", "*", "WORKFLOW.COMPLETED"])
 def test_others_are_refused(found: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"Types of events: approval\.decided, "):
+    with pytest.raises(InvalidRequest, match=r"Event types: approval\.decided, "):
         validate_event_types([found])
 
 
