@@ -301,7 +301,7 @@ class CallbackGauge:
         return [self._family()]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metric with its values, or without any if the callback fails, so that others are still reported."""
+        """Return the metric with its values; without any if the callback fails, so that other metrics are reported."""
         family = self._family()
         try:
             for value, count in self._counts().items():
