@@ -241,7 +241,7 @@ class CaptureBuffer:
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
-                self._append(attempt, self._redact(text), fields)
+                self._append(attempt, self._redactor.text(plain(cut(text, self._longest))), fields)
 
     def write(self, attempt_key: TaskAttempt, stream: str, text: str, fields: CapturedLine) -> None:
         """Add the lines of text that was written to a stream. An unfinished line is added when it is complete."""
@@ -301,9 +301,6 @@ class CaptureBuffer:
             else:
                 self._append(attempt, line, fields)
         attempt.dropped += text.count("\n", len(examined))
-
-    def _redact(self, text: str) -> str:
-        return self._redactor.text(plain(cut(text, self._longest)))
 
     def _append(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
         message = cut(text, self._limits.line)

@@ -279,13 +279,9 @@ class Spans:
         if opened.span.get_span_context().is_valid:
             self._context.attach(self._trace.set_span_in_context(opened.span))
 
-    def is_current(self, opened: OpenSpan) -> bool:
-        """Return True if a span is the current one."""
-        return self._trace.get_current_span() is opened.span
-
     def leave(self, opened: OpenSpan) -> None:
         """Restore the context in which a span was opened, if it is the current one."""
-        if self.is_current(opened):
+        if self._trace.get_current_span() is opened.span:
             self._context.attach(opened.outer)
 
     def close(

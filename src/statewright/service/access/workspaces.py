@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -50,15 +51,11 @@ async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> 
 
 async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
     """Return the default workspace, creating it if it does not exist."""
-    existing: Workspace | None = await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE))
-    if existing is not None:
-        return existing
-    workspace = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
-    try:
-        await aresolve(ledger.write([Insert(workspace)]))
-    except DuplicateRecord:  # another process has created it concurrently
-        return await get_workspace(ledger, DEFAULT_WORKSPACE)
-    return workspace
+    if await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE)) is None:
+        workspace = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
+        with suppress(DuplicateRecord):  # another process has created it concurrently
+            await aresolve(ledger.write([Insert(workspace)]))
+    return await get_workspace(ledger, DEFAULT_WORKSPACE)
 
 
 async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:

@@ -195,7 +195,7 @@ class Progress:
         self._pause_until_next_day(changeset, limit)
         if not pauses:
             del changeset.values["status"]
-        if (self.run.error or {}).get("code") == limit.code:  # it was postponed before
+        if self.run.error is not None and self.run.error.get("code") == limit.code:  # it was postponed before
             changeset.events.clear()
         return self._changes(changeset, now)
 

@@ -129,7 +129,11 @@ class RunRecorder(Instrument):
                 raise
             if restore is not None and is_future(result):
                 self._unconfirmed.append((result, restore))
-        return self._publish_when_saved(result, changes)
+        if is_future(result):
+            result.add_done_callback(lambda future: self._conclude_write(_error_of(future), changes))
+        else:
+            self._conclude_write(None, changes)
+        return result
 
     def _undo_refused_writes(self) -> None:
         """Restore the progress before the first unconfirmed write that was refused.
@@ -144,15 +148,8 @@ class RunRecorder(Instrument):
         elif self.progress.has_written:
             self._unconfirmed.clear()
 
-    def _publish_when_saved(self, result: Any, changes: Sequence[Change]) -> Any:
-        """Publish the changes once they are saved; return the result."""
-        if is_future(result):
-            result.add_done_callback(lambda future: self._conclude_write(_error_of(future), changes))
-        else:
-            self._conclude_write(None, changes)
-        return result
-
     def _conclude_write(self, error: BaseException | None, changes: Sequence[Change]) -> None:
+        """Publish the changes of a saved write, or record its failure."""
         if error is not None:
             self._record_failure(error, changes)
         elif changes:

@@ -250,9 +250,8 @@ class RunWorker:
     async def _wait_for_work(self) -> None:
         """Wait until the worker is woken, the next run is due, or it is time to poll."""
         seconds = min(await self._seconds_until_due(), self._settings.look_every)
-        if seconds <= 0 or self._reserved_runs:
-            return
-        await self._wait_for_bell(seconds)
+        if seconds > 0 and not self._reserved_runs:
+            await self._wait_for_bell(seconds)
 
     async def _wait_for_bell(self, seconds: float) -> None:
         """Wait at most `seconds` until the worker is woken."""

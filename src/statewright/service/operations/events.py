@@ -12,7 +12,7 @@ from statewright.service.context.records import find_first
 from statewright.service.engine.waits import wake_change
 from statewright.service.operations.inbox import check_payload, guard_unanswered, new_signal, unanswered
 from statewright.service.operations.launch import LaunchOperations
-from statewright.service.operations.triggers import run_requests
+from statewright.service.operations.triggers import runs_of_event
 
 
 class EventOperations(LaunchOperations):
@@ -59,7 +59,7 @@ class EventOperations(LaunchOperations):
         conditions = where(workspace_id=event.workspace_id, event=event.name, active=True)
         triggers = await aresolve(self.context.ledger.find(Trigger, conditions))
         changes: list[Change] = []
-        for request in run_requests(triggers, event.id, event.name, event.payload):
+        for request in runs_of_event(triggers, event.id, event.name, event.payload):
             run, start_changes = await self.starter.prepare(event.workspace_id, request, now)
             event.started = [*event.started, run.id]
             changes += start_changes

@@ -46,7 +46,7 @@ def matching_triggers(triggers: Iterable[Trigger], name: str, payload: Json) -> 
     ]
 
 
-def run_requests(triggers: Iterable[Trigger], event_id: str, name: str, payload: Json) -> list[StartRun]:
+def runs_of_event(triggers: Iterable[Trigger], event_id: str, name: str, payload: Json) -> list[StartRun]:
     """Return the requests for the runs that an event starts. The id of the event is part of their idempotency keys."""
     return [
         StartRun(

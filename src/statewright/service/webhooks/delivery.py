@@ -96,7 +96,9 @@ class Deliverer:
         await self._settle(self._patience)
         if self._lanes:
             return self._clock.now() + timedelta(seconds=self._patience)
-        return await self._next_due()
+        pending = [_PENDING, Condition("due_at", "!=", None)]
+        delivery = await find_first(self._ledger, Delivery, pending, _BY_TIME)
+        return delivery.due_at if delivery is not None else None
 
     async def close(self) -> None:
         """Let requests in progress finish, and start no more. Requests that take too long are cancelled.
@@ -123,11 +125,6 @@ class Deliverer:
         errors = [lane.exception() for _, lane in ended if not lane.cancelled()]
         for error in filter(None, errors):
             raise error
-
-    async def _next_due(self) -> datetime | None:
-        pending = [_PENDING, Condition("due_at", "!=", None)]
-        delivery = await find_first(self._ledger, Delivery, pending, _BY_TIME)
-        return delivery.due_at if delivery is not None else None
 
     async def _run_lane(self, webhook_id: str) -> None:
         """Send the messages to one webhook until none is due."""

@@ -7,12 +7,13 @@ record: returned records contain no secrets.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
 from statewright.clock import iso
-from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, suggestion
+from statewright.errors import InvalidRequest, RecordConflict, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Delivery, Insert, Ledger, Update, Webhook, where
 from statewright.service.context.records import NEWEST_FIRST, get_in_workspace
@@ -119,10 +120,10 @@ async def change_webhook(
     now: datetime,
     settings: WebhookSettings = DEFAULT_SETTINGS,
 ) -> WithSecret:
-    """Change the given fields of a webhook. Activating it resets its count of failures. Raises like `add_webhook`.
+    """Change the given fields of a webhook. Activating it resets its count of failures.
 
     After a rotation of the secret, messages are also signed with the previous secret for some time, so that receivers
-    can switch to the new one. Raises NotFound too.
+    can switch to the new one. Raises NotFound, and InvalidRequest for an invalid field.
     """
     webhook = await _get_with_secret(ledger, workspace_id, webhook_id)
     values: dict[str, Any] = {}
@@ -140,7 +141,8 @@ async def change_webhook(
     if rotate_secret:
         values["secret"], secret = rotated_secret(webhook, now, settings)
     if values:
-        await _update(ledger, webhook, values)
+        with suppress(RecordConflict):  # the webhook was removed since it was read: reading it again raises NotFound
+            await aresolve(ledger.write([Update(Webhook, webhook.id, values)]))
     return WithSecret(await get_webhook(ledger, workspace_id, webhook_id), secret)
 
 
@@ -183,13 +185,6 @@ async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: 
 
 async def _get_with_secret(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
     return await get_in_workspace(ledger, Webhook, workspace_id, webhook_id, "webhook")
-
-
-async def _update(ledger: Ledger, webhook: Webhook, values: dict[str, Any]) -> None:
-    try:
-        await aresolve(ledger.write([Update(Webhook, webhook.id, values)]))
-    except RecordConflict:  # the webhook was removed since it was read
-        raise NotFound(f"Webhook {webhook.id!r} does not exist in this workspace.") from None
 
 
 def _check_description(description: str) -> None:

@@ -24,7 +24,7 @@ from statewright.service.operations.triggers import (
     list_triggers,
     matching_triggers,
     remove_trigger,
-    run_requests,
+    runs_of_event,
 )
 
 PAID = NewTrigger(event="order.paid", graph="ship", match={"order.kind": "gift"})
@@ -89,7 +89,7 @@ def test_other_events_and_inactive_triggers_do_not_match() -> None:
 
 def test_an_event_starts_a_run_for_each_trigger() -> None:
     several = [trigger(id="trg_1"), trigger(id="trg_2", definition_id="def_1")]
-    assert run_requests(several, "evt_7", "paid", {"n": 1}) == [
+    assert runs_of_event(several, "evt_7", "paid", {"n": 1}) == [
         StartRun(graph="ship", input={"n": 1}, idempotency_key="event:evt_7:trg_1", source="event:evt_7"),
         StartRun(definition_id="def_1", input={"n": 1}, idempotency_key="event:evt_7:trg_2", source="event:evt_7"),
     ]
