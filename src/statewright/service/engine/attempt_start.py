@@ -29,11 +29,11 @@ from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress
 from statewright.service.engine.waits import (
     Arrivals,
-    find_invalid,
+    find_invalid_answers,
+    inbox_changes,
     match_signals,
     next_due,
     refusal_events,
-    taken_changes,
     wake_change_if_signalled,
 )
 from statewright.service.operations.thread_edits import EditRecorder, find_edited_run
@@ -112,7 +112,9 @@ class AttemptPreparation:
         if not typed:
             return
         saved = await aresolve(self._saver.load(self._run.thread_id))
-        refused = find_invalid(saved, {wait.interrupt_id: arrivals.answers[wait.interrupt_id] for wait in typed})
+        refused = find_invalid_answers(
+            saved, {wait.interrupt_id: arrivals.answers[wait.interrupt_id] for wait in typed}
+        )
         for wait in typed:
             if wait.interrupt_id in refused:
                 arrivals.refuse(wait, refused[wait.interrupt_id])
@@ -122,7 +124,7 @@ class AttemptPreparation:
         run, now = self._run, self._context.now()
         guard = [Condition("claim", "=", run.claim)]
         advance = Advance(run.id, now, {**release_values(due), "error": None}, refusal_events(arrivals), guard)
-        changes = [advance, *taken_changes(arrivals), wake_change_if_signalled(run.id, now)]
+        changes = [advance, *inbox_changes(arrivals), wake_change_if_signalled(run.id, now)]
         await self._context.write(changes)
 
     async def _release_waiting(self, due: datetime | None) -> None:

@@ -47,9 +47,9 @@ from statewright.service.engine.step_records import StepRecords
 from statewright.service.engine.waits import (
     Arrivals,
     approval_of,
+    inbox_changes,
     next_due,
     refusal_events,
-    taken_changes,
     wake_change_if_signalled,
 )
 
@@ -271,7 +271,7 @@ class Progress:
                 recorded.add(signal.id)
                 changeset.add_event("SIGNAL_RECEIVED", {"signalType": signal.type, "signalId": signal.key}, step)
         changeset.events.extend(refusal_events(arrivals))
-        changeset.changes.extend(taken_changes(arrivals))
+        changeset.changes.extend(inbox_changes(arrivals))
         changeset.add_event("WORKFLOW_RESUMED", {"reason": "signal" if arrivals.signals else "timer"})
         changeset.changes.append(Delete(Wait, [Condition("id", "in", [wait.id for wait in arrivals.ended])]))
         self.steps.wake(changeset)

@@ -106,7 +106,7 @@ class Arrivals:
         self.refused.append((self.signals.pop(wait.id), reason))
 
 
-def find_invalid(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
+def find_invalid_answers(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
     """Return the errors of answers that do not have the type required by their question, by interrupt id."""
     open_questions = saved.pending.open if saved is not None else ()
     refused: dict[str, str] = {}
@@ -161,7 +161,7 @@ def refusal_events(arrivals: Arrivals) -> list[NewEvent]:
     ]
 
 
-def taken_changes(arrivals: Arrivals) -> list[Change]:
+def inbox_changes(arrivals: Arrivals) -> list[Change]:
     """Return the changes that remove processed signals from the inbox. Refused ones also lose their key.
 
     So a corrected signal can be sent with the same key.

@@ -24,7 +24,7 @@ from statewright.errors import (
 from statewright.runs import ENDED, ApiKey, Change, Insert, Json, Run, RunStatus, Signal, Wait, where
 from statewright.service.access.approval_permission import check_answers
 from statewright.service.context.validation import MAX_NAME_LENGTH
-from statewright.service.engine.waits import approval_of, describe_unanswerable, find_invalid, wake_change
+from statewright.service.engine.waits import approval_of, describe_unanswerable, find_invalid_answers, wake_change
 from statewright.service.operations.approvals import ApprovalOperations, Decision
 from statewright.service.operations.inbox import (
     answer_to,
@@ -166,7 +166,7 @@ class SignalOperations(ApprovalOperations):
             open_ids = {question.id for question in saved.pending.open} if saved is not None else set[str]()
             if not open_ids.issuperset(answers):  # a question was closed since the waits were read
                 raise closed_error(run.id)
-            for reason in find_invalid(saved, answers).values():
+            for reason in find_invalid_answers(saved, answers).values():
                 raise InvalidRequest(reason)
 
     def _check_signal(self, kind: str, payload: Json) -> None:

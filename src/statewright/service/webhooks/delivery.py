@@ -93,7 +93,7 @@ class Deliverer:
         for (webhook_id,), _, _ in await aresolve(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
             if webhook_id not in self._lanes:
                 self._lanes[webhook_id] = asyncio.create_task(self._run_lane(webhook_id), name=f"webhook {webhook_id}")
-        await self._settle(self._patience)
+        await self._wait_for_lanes(self._patience)
         if self._lanes:
             return self._clock.now() + timedelta(seconds=self._patience)
         pending = [_PENDING, Condition("due_at", "!=", None)]
@@ -107,7 +107,7 @@ class Deliverer:
         """
         self._closing = True
         try:
-            await self._settle(self._settings.timeout + self._patience)
+            await self._wait_for_lanes(self._settings.timeout + self._patience)
         finally:
             for lane in self._lanes.values():
                 lane.cancel()
@@ -115,7 +115,7 @@ class Deliverer:
             self._lanes.clear()
             self._closing = False
 
-    async def _settle(self, seconds: float) -> None:
+    async def _wait_for_lanes(self, seconds: float) -> None:
         """Wait at most `seconds` until all lanes have ended. Raises the first error of those that have."""
         if self._lanes:
             await asyncio.wait(self._lanes.values(), timeout=seconds)
