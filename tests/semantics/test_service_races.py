@@ -705,7 +705,7 @@ async def test_a_run_that_is_retried_while_another_starts_has_the_thread(place: 
         came = in_between(ledger, lambda: rival.retry(WS, run.id))
         wanted = StartRun(graph="breaks", thread_id="t", on_busy=on_busy)
         if on_busy == "reject":
-            with pytest.raises(RequestConflict, match=f"in use by run {run.id}"):
+            with pytest.raises(RequestConflict, match=f"busy with run {run.id}"):
                 await service.start(WS, wanted)
             assert await going(service, "t") == [run.id]
             return

@@ -155,7 +155,7 @@ async def test_an_answer_that_was_accepted_is_not_thrown_away(place: Places) -> 
         (wait,) = (await service.waits(WS)).items
         now = service.clock.now()
         await service.context.write([Insert(answer_to(wait, "yes", now))])  # and nobody has woken the run yet
-        with pytest.raises(RequestConflict, match="was answered"):
+        with pytest.raises(RequestConflict, match="has received an answer"):
             await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
         await service.context.write([wake_change(run.id, now)])
         assert await completed(service, run) == {"log": ["first", "yes"]}
@@ -177,7 +177,7 @@ async def test_a_run_that_is_taken_up_meanwhile_is_a_conflict_and_nothing_is_cha
 
         monkeypatch.setattr(ResumableRun, "find", overtaken)
         before = await service.threads.state(WS, "t")
-        with pytest.raises(RequestConflict, match="meanwhile"):
+        with pytest.raises(RequestConflict, match="has changed since"):
             await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
         assert await service.threads.state(WS, "t") == before
         assert (await service.waits(WS)).total == 1

@@ -168,7 +168,7 @@ class Starter:
             return ThreadSlot(run, [guard])
         if run.on_busy == "reject":
             raise RequestConflict(
-                f"Thread {run.thread_id!r} is in use by run {others[0].id}, which is {others[0].status}. Wait for its "
+                f"Thread {run.thread_id!r} is busy with run {others[0].id}, which is {others[0].status}. Wait for its "
                 f"end, or set onBusy to enqueue, interrupt or rollback.",
                 details={"runs": [other.id for other in others]},
             )
