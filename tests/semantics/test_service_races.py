@@ -686,7 +686,7 @@ async def test_a_run_that_starts_while_another_is_retried_has_the_thread(place: 
         broken.clear()
         wanted = StartRun(graph="breaks", thread_id="t")
         came = in_between(ledger, lambda: rival.start_and_wait(WS, wanted, PATIENCE))
-        with pytest.raises(RequestConflict, match=r"cannot be tried again"):
+        with pytest.raises(RequestConflict, match=r"cannot be retried"):
             await service.retry(WS, run.id)
         assert (await service.run(WS, run.id)).status is RunStatus.FAILED
         other = came[0].run

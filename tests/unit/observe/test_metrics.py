@@ -162,7 +162,7 @@ def test_abandoned_runs_do_not_leak_memory() -> None:
     ends = {("Graph", "completed"): 1, ("Graph", "cancelled"): 20}
     # Another thread tells of a stream that is dropped: closing it may be the work of a finaliser.
     until(lambda: samples(metrics, "statewright_run_seconds_count") == ends)
-    assert len(metrics._began) == 0
+    assert len(metrics._start_times) == 0
 
 
 def test_instances_have_registries_of_their_own() -> None:

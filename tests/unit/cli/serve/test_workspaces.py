@@ -44,7 +44,7 @@ def test_an_invalid_or_existing_slug_is_refused(folder: Path, statewright: Comma
     assert statewright("workspaces", "create", "Sales EU").code == 2
     statewright("workspaces", "create", "sales")
     twice = statewright("workspaces", "create", "sales")
-    assert (twice.code, "There is a workspace 'sales' already." in twice.err) == (2, True)
+    assert (twice.code, "Workspace 'sales' already exists." in twice.err) == (2, True)
 
 
 def test_spending_is_shown_with_the_limits_of_the_project(folder: Path, statewright: Command) -> None:

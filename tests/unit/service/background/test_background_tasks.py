@@ -87,4 +87,4 @@ async def test_a_failed_task_is_retried_and_does_not_affect_others(caplog: pytes
         await turns()
         await background.stop()
     assert (len(broken.at), len(part.at)) == (2, 2)
-    assert "Broken has failed, and will be tried again." in caplog.text
+    assert "Background task Broken has failed. It will be retried." in caplog.text

@@ -44,7 +44,7 @@ def test_versions_are_derived_from_the_content() -> None:
 def test_names_are_unique_and_similar_names_are_suggested() -> None:
     catalog = Catalog()
     catalog.serve("report", build_graph("a"))
-    with pytest.raises(InvalidConfig, match="Two graphs are served as 'report'"):
+    with pytest.raises(InvalidConfig, match="Two graphs are served under the name 'report'"):
         catalog.serve("report", build_graph("b"))
     with pytest.raises(NotFound, match="Did you mean 'report'"):
         catalog.named("reprot")
