@@ -249,7 +249,7 @@ def test_1_6_a_server_that_the_project_keeps_needs_no_other_permission(
         refused.invoke({"input": "go"})
 
 
-def test_1_6_a_server_that_is_kept_nowhere_shows_the_stanza(flow: Compile) -> None:
+def test_1_6_a_server_that_is_kept_nowhere_shows_the_snippet(flow: Compile) -> None:
     app = flow(tool_state("say", "{name: t, mcp_config_id: tickts}"), '[mcp.tickets]\ncommand = "npx"\n')
     with pytest.raises(ToolError, match=r"(?s)'tickts', which does not exist. Did you mean 'tickets'.*\[mcp\.tickts\]"):
         app.invoke({"input": "go"})

@@ -28,11 +28,11 @@ def check_command(command: str, settings: ToolSettings) -> None:
         raise ToolError(
             f"The program {command[:200]!r} is a path, and a workflow file starts programs by name only. Write its "
             f"name, or define the server in statewright.toml and refer to it by mcp_config_id:\n"
-            f"{server_stanza('my_server', command)}"
+            f"{server_snippet('my_server', command)}"
         )
     raise ToolError(
         f"The program {command[:200]!r} is not allowed. To allow it, write in statewright.toml:\n"
-        f"{command_stanza(command, settings)}"
+        f"{command_snippet(command, settings)}"
     )
 
 
@@ -60,12 +60,12 @@ def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, 
     if not guard.allows(url):
         raise ToolError(
             f"The host {url.host!r} (port {url.port}) is not allowed. To allow it, write in statewright.toml:\n"
-            f"{host_stanza(url, settings)}"
+            f"{host_snippet(url, settings)}"
         )
     if holds_secrets and not guard.names_exactly(url):
         raise ToolError(
             f"Values of integrations and of the environment are sent only to explicit hosts in allow_hosts, and "
-            f"{url.host!r} is allowed by a wildcard. Write in statewright.toml:\n{host_stanza(url, settings)}"
+            f"{url.host!r} is allowed by a wildcard. Write in statewright.toml:\n{host_snippet(url, settings)}"
         )
     return guard.addresses(url)
 
@@ -75,19 +75,19 @@ def is_path(command: str) -> bool:
     return not command or "/" in command or "\\" in command or command in (".", "..")
 
 
-def command_stanza(command: str, settings: ToolSettings) -> str:
+def command_snippet(command: str, settings: ToolSettings) -> str:
     """Return the lines of statewright.toml that allow a program, in addition to those already allowed."""
     allowed = [name for name in settings.mcp_commands if name != command]
     return f"[tools]\nmcp_commands = {json.dumps([*allowed, command], ensure_ascii=False)}"
 
 
-def host_stanza(url: Url, settings: ToolSettings) -> str:
+def host_snippet(url: Url, settings: ToolSettings) -> str:
     """Return the lines of statewright.toml that allow a host."""
     host = url_host(url.host)
     entry = host if url.port in (80, 443) else f"{host}:{url.port}"
     return f"[tools]\nallow_hosts = {json.dumps([*settings.allow_hosts, entry], ensure_ascii=False)}"
 
 
-def server_stanza(name: str, command: str = "npx") -> str:
+def server_snippet(name: str, command: str = "npx") -> str:
     """Return the lines of statewright.toml that define a server."""
     return f'[mcp.{toml_key(name)}]\ncommand = {json.dumps(command, ensure_ascii=False)}\nargs = ["..."]'

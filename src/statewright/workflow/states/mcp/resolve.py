@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from statewright.agents import Credentials
 from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.workflow.states.language.model import McpServer as DeclaredServer
-from statewright.workflow.states.mcp.permission import check_command, check_url, check_variables, server_stanza
+from statewright.workflow.states.mcp.permission import check_command, check_url, check_variables, server_snippet
 from statewright.workflow.states.tools import (
     Integrations,
     ToolSettings,
@@ -87,7 +87,7 @@ class ServerResolver:
             raise ToolError(
                 f"MCP server {declared.name!r} has the mcp_config_id {config_id!r}, which does not exist. "
                 f"{suggestion(config_id, self._project_servers, noun='Servers')} To add it, write in "
-                f"statewright.toml:\n{server_stanza(config_id)}"
+                f"statewright.toml:\n{server_snippet(config_id)}"
             )
         return self._project_servers[config_id]
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from statewright.errors import ModelError, Problem, ToolError
 from statewright.workflow.states.language.model import Assistant, Definition, McpServer
 from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
-from statewright.workflow.states.mcp.permission import check_command, check_variables, host_stanza, server_stanza
+from statewright.workflow.states.mcp.permission import check_command, check_variables, host_snippet, server_snippet
 from statewright.workflow.states.mcp.resolve import own_config
 from statewright.workflow.states.nodes import DataSource
 from statewright.workflow.states.resources.chat_models import ModelNames, ModelSource
@@ -17,7 +17,7 @@ from statewright.workflow.states.tools import (
     Integrations,
     ToolRegistry,
     ToolSettings,
-    integration_stanza,
+    integration_snippet,
     read_url,
 )
 
@@ -53,7 +53,7 @@ class Project(Protocol):
     @property
     def models(self) -> Mapping[str, ModelSource]: ...
     def tool_registry(self) -> ToolRegistry: ...
-    def stanza_for(self, kind: Any, id: str) -> str: ...  # noqa: A002
+    def snippet_for(self, kind: Any, name: str) -> str: ...
 
 
 def missing_resources(definition: Definition, project: Project) -> list[Problem]:
@@ -65,8 +65,8 @@ def missing_resources(definition: Definition, project: Project) -> list[Problem]
     problems: list[Problem] = []
     for kind, name, at in _unknown_ids(definition, project, registry):
         noun = kind.replace("datasource", "data source")
-        stanza = project.stanza_for(kind, name)
-        problems.append(problem_at(at, f"The {noun} {name!r} is not in the project.", f"To add it:\n{stanza}"))
+        snippet = project.snippet_for(kind, name)
+        problems.append(problem_at(at, f"The {noun} {name!r} is not in the project.", f"To add it:\n{snippet}"))
     return [*problems, *check_servers(definition, project, registry.settings), *_check_models(definition, project)]
 
 
@@ -118,14 +118,14 @@ def _check_server(server: McpServer, project: Project, settings: ToolSettings) -
     own = server.settings
     alias = own.get("integration_alias")
     if alias is not None and alias not in project.integrations:
-        yield f"the integration {alias!r} does not exist.", f"To add it:\n{integration_stanza(alias)}"
+        yield f"the integration {alias!r} does not exist.", f"To add it:\n{integration_snippet(alias)}"
     if own.get("mcp_connect_url"):
         yield "mcp_connect_url is not supported.", "The server is started or reached directly, as its config says."
     config_id = own.get("mcp_config_id")
     if not config_id:
         yield from _check_config(server, settings)
     elif config_id not in project.mcp:
-        yield f"the server {config_id!r} does not exist.", f"To add it:\n{server_stanza(config_id)}"
+        yield f"the server {config_id!r} does not exist.", f"To add it:\n{server_snippet(config_id)}"
     elif server.config or own.get("command"):
         yield f"the project's server {config_id!r} is used, and the config is ignored.", "Remove the config."
 
@@ -140,7 +140,7 @@ def _check_config(server: McpServer, settings: ToolSettings) -> Iterator[tuple[s
         if isinstance(url, str) and "{{" not in url:
             address = read_url(url)
             if not Guard(settings.allow_hosts).allows(address) and not server.settings.get("integration_alias"):
-                stanza = host_stanza(address, settings)
-                yield f"the host {address.host!r} is not allowed.", f"To allow it, write in statewright.toml:\n{stanza}"
+                snippet = host_snippet(address, settings)
+                yield f"the host {address.host!r} is not allowed.", f"To allow it, write in statewright.toml:\n{snippet}"
     except ToolError as error:
         yield str(error), ""

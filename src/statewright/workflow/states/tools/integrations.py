@@ -45,7 +45,7 @@ class Integrations:
         if alias not in self._values:
             raise ToolError(
                 f"Integration {alias!r} does not exist. {suggestion(alias, self._values, noun='Integrations')} "
-                f"To add it, write in statewright.toml:\n{integration_stanza(alias)}"
+                f"To add it, write in statewright.toml:\n{integration_snippet(alias)}"
             )
         secrets: set[str] = set()
         values = {name: _resolve(value, name, alias, environ, secrets) for name, value in self._values[alias].items()}
@@ -97,7 +97,7 @@ def check_origin(credentials: Credentials, base: Url, url: Url) -> None:
         )
 
 
-def integration_stanza(alias: str) -> str:
+def integration_snippet(alias: str) -> str:
     """Return the lines of statewright.toml that define an integration."""
     variable = re.sub(r"\W+", "_", alias, flags=re.ASCII).strip("_").upper() or "SERVICE"
     variable = f"_{variable}" if variable[0].isdigit() else variable

@@ -22,7 +22,7 @@ from statewright.workflow.states.tools.builtin import ENABLED_BY, ToolSettings, 
 
 def import_function(name: str, reference: str, folder: Path | None) -> Callable[..., Any]:
     """Import the function of a tool, also from modules in `folder`. Raises ToolError."""
-    module_name, attribute = check_reference(name, reference)
+    module_name, attribute = split_reference(name, reference)
     if folder is not None and str(folder) not in sys.path:
         # Not removed again, as a module of the project may import others later.
         sys.path.insert(0, str(folder))
@@ -40,7 +40,7 @@ def import_function(name: str, reference: str, folder: Path | None) -> Callable[
     return cast("Callable[..., Any]", function)
 
 
-def check_reference(name: str, text: str) -> tuple[str, str]:
+def split_reference(name: str, text: str) -> tuple[str, str]:
     """Split a reference into module and function. Raises ToolError for an invalid one."""
     module_name, _, attribute = (part.strip() for part in text.partition(":"))
     if not (attribute.isidentifier() and all(part.isidentifier() for part in module_name.split("."))):
@@ -131,7 +131,7 @@ class ToolRegistry:
                 f"[tools]\n{ENABLED_BY[name]}"
             )
         hint = suggestion(name, self.names, noun="Tools")
-        return f"Tool {name!r} does not exist. {hint} To add it, write in statewright.toml:\n{tool_stanza(name)}"
+        return f"Tool {name!r} does not exist. {hint} To add it, write in statewright.toml:\n{tool_snippet(name)}"
 
 
 class _ToolSubset(Mapping[str, Tool]):
@@ -154,7 +154,7 @@ class _ToolSubset(Mapping[str, Tool]):
         return len(self._names)
 
 
-def tool_stanza(name: str) -> str:
+def tool_snippet(name: str) -> str:
     """Return the lines of statewright.toml that add a tool."""
     function = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "function"
     return f'[tools]\n{toml_key(name)} = "my_tools:{function}"'

@@ -8,7 +8,7 @@ import pytest
 
 from statewright.errors import ToolError
 from statewright.workflow.states.tools import ToolRegistry, ToolSettings
-from statewright.workflow.states.tools.registry import check_reference, import_function
+from statewright.workflow.states.tools.registry import split_reference, import_function
 
 
 def module(folder: Path, kind: str = "") -> str:
@@ -18,7 +18,7 @@ def module(folder: Path, kind: str = "") -> str:
 def test_the_function_is_found(folder: Path) -> None:
     assert import_function("a", f"{module(folder)}:triple", folder)(2) == 6
     assert import_function("a", "json:dumps", None)([1]) == "[1]"
-    assert check_reference("a", " pack.mod : f ") == ("pack.mod", "f")
+    assert split_reference("a", " pack.mod : f ") == ("pack.mod", "f")
 
 
 def test_a_module_or_function_that_is_not_there_is_told(folder: Path) -> None:
