@@ -19,7 +19,13 @@ from statewright.workflow.states.language.model import Assistant
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 from statewright.workflow.states.mcp import server_snippet
 from statewright.workflow.states.resources.chat_models import ModelSource
-from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings, integration_snippet, tool_snippet
+from statewright.workflow.states.tools import (
+    Integrations,
+    ToolRegistry,
+    ToolSettings,
+    integration_snippet,
+    tool_snippet,
+)
 
 Kind = Literal["assistant", "integration", "datasource", "tool", "workflow", "mcp", "model"]
 """Kinds of resources that workflows refer to by id."""

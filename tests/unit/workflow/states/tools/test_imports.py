@@ -8,7 +8,7 @@ import pytest
 
 from statewright.errors import ToolError
 from statewright.workflow.states.tools import ToolRegistry, ToolSettings
-from statewright.workflow.states.tools.registry import split_reference, import_function
+from statewright.workflow.states.tools.registry import import_function, split_reference
 
 
 def module(folder: Path, kind: str = "") -> str:
