@@ -31,7 +31,7 @@ def test_programs_are_started_by_names_that_are_listed() -> None:
 @pytest.mark.parametrize("command", ["./npx", "/usr/bin/npx", "bin\\npx", "..", ""])
 def test_a_path_is_no_name(command: str) -> None:
     assert is_path(command)
-    with pytest.raises(ToolError, match="starts programs by name only"):
+    with pytest.raises(ToolError, match="may start programs only by name"):
         check_command(command, ToolSettings(mcp_commands=(command,)))
 
 
@@ -57,7 +57,7 @@ def test_private_hosts_are_not_let_through_by_a_wildcard() -> None:
 
 def test_secrets_go_to_hosts_that_are_spelled_out() -> None:
     check_url(URL, SETTINGS, integration_url=None, holds_secrets=True)
-    with pytest.raises(ToolError, match="allowed by a wildcard"):
+    with pytest.raises(ToolError, match="allowed only by a wildcard"):
         check_url(URL, ToolSettings(allow_hosts=("*",)), integration_url=None, holds_secrets=True)
 
 

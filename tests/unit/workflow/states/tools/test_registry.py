@@ -66,7 +66,7 @@ def test_an_unknown_tool_shows_near_misses_and_the_snippet_to_add() -> None:
 
 
 def test_a_tool_of_a_server_has_to_be_declared_with_it() -> None:
-    with pytest.raises(ToolError, match=r"belongs to an MCP server\. Declare the server: mcp_server of the tool"):
+    with pytest.raises(ToolError, match=r"belongs to an MCP server\. Declare the server with its name and config"):
         ToolRegistry().get("server:tool")
 
 
