@@ -162,7 +162,7 @@ FORM_MISTAKES = {
     "tool without a function": wrong("  tool: read_file\n", "", 6, "Add 'tool'"),
     "assistant without a prompt": wrong(PROMPT, "", 3, "none of the keys"),
     "tool of an assistant as a text": wrong(PROMPT, PROMPT + "  tools: [read_file]\n", 5, "'- name: the_tool'"),
-    "task as a list": wrong(TASK, "task: [a, b]", 12, "Write a text"),
+    "task as a list": wrong(TASK, "task: [a, b]", 12, "Write a string"),
     "schema as a map": wrong("task: Look.", "output_schema: {a: 1}", 17, "output_schema: |"),
     "arguments as a list": wrong("{path: README.md}", "[README.md]", 8, "must be a map"),
     "word for true": wrong(TASK, "interrupt_before: 'yes'", 12, "Write it without quotes"),

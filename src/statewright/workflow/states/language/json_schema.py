@@ -79,12 +79,12 @@ def _key_schema(key: KeySchema) -> dict[str, Any]:
     if key.ignored:
         return {"description": f"Does nothing: {key.ignored}", "deprecated": True}
     if key.required:
-        return {"description": key.doc, **key.kind.json_schema()}
+        return {"description": key.doc, **key.type.json_schema()}
     if key.current_name:
         annotations = {"description": f"Deprecated: write {key.current_name}. {key.doc}", "deprecated": True}
     else:
         annotations = {"description": key.doc, **({} if key.default is None else {"default": key.default})}
-    return {**annotations, **_or_null(key.kind.json_schema())}
+    return {**annotations, **_or_null(key.type.json_schema())}
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from statewright.workflow.states.language.diagnostics import Phase
 from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
-from statewright.workflow.states.language.schema.kinds import ListOf, Number, Text
 from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema
+from statewright.workflow.states.language.schema.value_types import ListOf, Number, Text
 from statewright.workflow.states.language.transition import END_STATE, RESERVED, Case, Condition, Next, Switch, Texts
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 

@@ -11,8 +11,8 @@ from statewright.workflow.states.expressions import Expression
 from statewright.workflow.states.expressions.expression import LENGTH_LIMIT
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
-from statewright.workflow.states.language.schema.kinds import ListOf, Text
 from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema, ParsedMap
+from statewright.workflow.states.language.schema.value_types import ListOf, Text
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark, YamlNode, shorten
 
 END_STATE: Final = "end"
