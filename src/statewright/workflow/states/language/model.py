@@ -1,7 +1,7 @@
 """The model of a workflow of states, which is also the grammar of workflow files.
 
-Each key is declared once, as a field: its type, limits, default and description. `schema` reads files by these
-declarations, and `json_schema` publishes them. Every part stores its position in the file, for later error messages.
+Each key is declared once, as a field with its type, limits, default and description. `schema` reads files by these
+declarations, and `json_schema` publishes them. The parts store their positions in the file, for error messages.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RetryRule:
 class McpConfig:
     """How an MCP server is started or reached.
 
-    Declared for checks only: `McpServer.config` is the map as it is written, for the keys of future transports.
+    Its declarations are used only for checks: `McpServer.config` is the map as written.
     """
 
     schema: ClassVar = MapSchema("mcp_config", "a map with a command or a url", noun="The config of the MCP server")
@@ -238,7 +238,7 @@ class Metadata:
 class Definition(Metadata):
     """A workflow of states.
 
-    A run starts at the first one.
+    A run starts at the first state.
     """
 
     schema: ClassVar = MapSchema("workflow", "a map with the key states", noun="The workflow")
@@ -267,16 +267,16 @@ class Definition(Metadata):
     type: ClassVar[Annotated[str, Key("A label.", default="generic")]]
     limit_tool_output_tokens: ClassVar = Ignored("it belongs to an assistant.")
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The metadata of the file without a field of their own: mode, slug, icon_url, start_hint, type, verbose ..."""
+    """The values of keys without a field: mode, slug, icon_url, start_hint, type, verbose and others."""
     explicit_keys: frozenset[str] = field(default=frozenset(), compare=False)
-    """The keys that the file sets: for all others a project's defaults apply before those of the language."""
+    """The keys that the file sets. For all others, defaults of the project override those of the language."""
     states_by_id: Mapping[str, State] = field(init=False, repr=False, compare=False)
     assistants_by_id: Mapping[str, Assistant] = field(init=False, repr=False, compare=False)
     tools_by_id: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     custom_nodes_by_id: Mapping[str, CustomNode] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Compilation looks these up for each state: linear searches would make it quadratic.
+        # Compilation looks up parts for each state, for which linear searches would take quadratic time.
         for name in ("states", "assistants", "tools", "custom_nodes"):
             object.__setattr__(self, f"{name}_by_id", {part.id: part for part in getattr(self, name)})
 
@@ -293,17 +293,17 @@ class WrappedDefinition(Metadata):
     execution_config: Annotated[Definition, Key("The workflow itself.")]
 
 
+_LOOKALIKES: Final = str.maketrans({":": "\N{MODIFIER LETTER COLON}", "|": "\N{DIVIDES}"})
+
+
 def node_of(state_id: str) -> str:
-    """Return the node name of a state: its id, with look-alikes for the two characters that separate namespaces."""
-    return state_id.translate(_ALIKE)
+    """Return the node name of a state: its id, with look-alikes for `:` and `|`, which separate namespaces."""
+    return state_id.translate(_LOOKALIKES)
 
 
-_ALIKE: Final = str.maketrans({":": "\N{MODIFIER LETTER COLON}", "|": "\N{DIVIDES}"})
-
-
-_MAPS: Final[tuple[type[Any], ...]] = (
-    *(WrappedDefinition, Definition, Assistant, AssistantTool, Tool, CustomNode, McpServer, McpConfig),
-    *(State, Next, Condition, Switch, Case, RetryRule),
-)
-SCHEMAS: Final[tuple[MapSchema, ...]] = tuple(model.schema for model in _MAPS)
-"""The maps of the language, in the order in which the JSON Schema defines them."""
+_MODELS: Final[tuple[type[Any], ...]] = (
+    WrappedDefinition, Definition, Assistant, AssistantTool, Tool, CustomNode, McpServer, McpConfig,
+    State, Next, Condition, Switch, Case, RetryRule,
+)  # fmt: skip
+SCHEMAS: Final[tuple[MapSchema, ...]] = tuple(model.schema for model in _MODELS)
+"""The maps of the language, in the order of the definitions in the JSON Schema."""

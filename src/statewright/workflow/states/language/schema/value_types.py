@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, json_word, shorten
+from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, format_json, shorten
 
 INVALID: Final[Any] = object()
 """Returned in place of an invalid value."""
@@ -64,7 +64,7 @@ def describe_value(node: YamlNode) -> str:
         return f"the text {shorten(node.source)!r}"
     if isinstance(node.content, str):
         return f"the text {shorten(node.content)!r}" if node.content else "empty"
-    return shorten(json_word(node.content))
+    return shorten(format_json(node.content))
 
 
 @dataclass(frozen=True, slots=True)
