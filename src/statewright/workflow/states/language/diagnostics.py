@@ -80,7 +80,7 @@ class Diagnostics:
         self._labels[path] = label
 
     def near_miss(self, name: str, names: Collection[str]) -> str | None:
-        """Return the name that was probably intended; None if no name is similar, or if the search would take too long."""
+        """Return the name that was probably intended; None if no name is similar or the search would take too long."""
         if len(name) > MAX_NAME or len(names) > self._comparisons_left:
             return None
         self._comparisons_left -= len(names)

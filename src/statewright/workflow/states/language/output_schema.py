@@ -20,7 +20,7 @@ class OutputSchema:
     """A parsed `output_schema`."""
 
     def __init__(self, text: str) -> None:
-        """Parse it. Raises UnusableSchema for a JSON Schema with an external reference, which `check` reports before."""
+        """Raises UnusableSchema for a JSON Schema with an external reference, which `check` reports earlier."""
         self._template = parse_template(text)
         self._validator: Any = None
         self.output: OutputForm | None = None
