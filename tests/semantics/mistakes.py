@@ -106,7 +106,7 @@ YAML_MISTAKES = {
     "placeholder without quotes": wrong(TASK, "task: {{project}} files", 12, "Put it in quotes"),
     "merge conflict": wrong("- id: look", "<<<<<<< HEAD\n- id: look", 15, "Resolve the conflict"),
     "key twice": wrong(TASK, f"{TASK}\n  task: Again.", 13, "on line 12 and on line 13"),
-    "second document": Mistake(BASE + "---\nname: x\n", 23, "Keep one workflow in a file"),
+    "second document": Mistake(BASE + "---\nname: x\n", 23, "Keep only one workflow in a file"),
     "empty file": Mistake("", 1, "The file is empty"),
 }
 """Mistakes that the YAML parser or the conversion to plain values reports, before a JSON Schema could."""

@@ -16,8 +16,10 @@ from statewright.text import toml_key
 
 Keys = tuple[str | int, ...]
 """Path of a value: the tables from the outermost, then the key."""
+
 # The last line of a multi-line statement matches one of these. The parser is not tried after other lines, since parsing
-# a long statement again for each of its lines would take quadratic time.
+# a long statement again for each of its lines would take quadratic time. Quotes are only counted, so a comment with
+# three quotes looks like the start of a string; therefore a closing bracket is accepted as the end of a string, too.
 _END_OF_STRING: Final = re.compile(r"""\"""|'''|^\s*\]""")
 _END_OF_LIST: Final = re.compile(r"[\]}]\s*(#.*)?$")
 

@@ -117,7 +117,7 @@ class StepsProgram(Program):
     def _start(self) -> NodeProgram:
         start = super()._start()
         start.updates = InputReader({name: self.channels[name] for name in CHANNELS}, closed=True)
-        start.known_plain = None
+        start.known_plain = None  # so that every input is read by the InputReader
         return start
 
 

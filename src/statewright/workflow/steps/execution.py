@@ -99,11 +99,12 @@ class WaitRequest:
 
 
 def find_open_interrupt(key: str, runtime: Runtime[Any]) -> Interrupt | None:
-    """Return the interrupt that an earlier execution of the step opened under a key; None if there is none."""
+    """Return the interrupt that the last execution of the step opened under a key, or None. It may be answered."""
     scope = current_scope()
     if scope is None or scope.task is None:
         raise InternalError("A step looked up its interrupts outside a node. Please report this.")
     number = 0
+    # For interrupts with invalid answers, the run still has the answer, but `asked` returns None.
     while interrupt_id(scope.task.id, f"{key}.{number}") in scope.run.answers:
         if (interrupt := runtime.asked(f"{key}.{number}")) is not None:
             return interrupt
@@ -136,7 +137,7 @@ class StepExecution:
         self._key: str | None = None
 
     @property
-    def number(self) -> int:
+    def visit_number(self) -> int:
         """The number of this visit to the step within the run, from 1."""
         return self.visits.get(self.step.name, 0) + 1
 
@@ -144,7 +145,7 @@ class StepExecution:
     def idempotency_key(self) -> str:
         """`<run>:<step>`, followed by the number of the visit from the second visit on."""
         key = f"{get_caller_run_id() or self.origin}:{self.step.name}"
-        return key if self.number == 1 else f"{key}:{self.number}"
+        return key if self.visit_number == 1 else f"{key}:{self.visit_number}"
 
     def context(
         self,
@@ -204,7 +205,7 @@ class StepExecution:
             reason = check_answer(answer)
             if reason is None:
                 return answer
-            if interrupt is not None:
+            if interrupt is not None:  # None in later executions, so that an invalid answer is recorded only once
                 delay, until = None, interrupt.due_at
                 self.report_event("SIGNAL_IGNORED", reason=reason)
             number += 1

@@ -92,7 +92,7 @@ def make_command(execution: StepExecution, result: StepResult, order: StepOrder)
     # Reported last, because the report would stay in the log if the attempt failed afterwards.
     report = {"output": output, "skipped": skipped}
     execution.report(**{name: value for name, value in report.items() if value})
-    visits = {step.name: execution.number, **dict.fromkeys(skipped, 0)}
+    visits = {step.name: execution.visit_number, **dict.fromkeys(skipped, 0)}
     return Command(update=StepWrites(updates, visits), goto=target)
 
 

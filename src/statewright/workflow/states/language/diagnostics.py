@@ -100,13 +100,13 @@ class Diagnostics:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple(map(self._problem, sorted(self._problems, key=_sort_key)))
+        return tuple(map(self._to_problem, sorted(self._problems, key=_sort_key)))
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        return tuple(map(self._problem, sorted(self._warnings, key=_sort_key)))
+        return tuple(map(self._to_problem, sorted(self._warnings, key=_sort_key)))
 
-    def _problem(self, entry: _Entry) -> Problem:
+    def _to_problem(self, entry: _Entry) -> Problem:
         paths = (entry.path[:length] for length in range(len(entry.path), 0, -1))
         label = next((self._labels[path] for path in paths if path in self._labels), "")
         message = entry.message if label in entry.message else f"{label}: {entry.message}"

@@ -20,14 +20,14 @@ from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 Name = Annotated[str, Text(empty=False)]
 Id = Annotated[Name, Key("The name by which states refer to it.")]
 DisplayName = Annotated[str | None, Key("A display name.")]
-IntegrationAlias = Annotated[str | None, Key("The integration that holds its credentials.")]
+IntegrationAlias = Annotated[str | None, Key("The integration with its credentials.")]
 Count = Annotated[int, Number(1)]
 ResultLimit = Annotated[Count | None, Key("The maximum length of results, in tokens; longer ones are truncated.")]
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """How often a state is retried, and with which delays.
+    """The number of attempts at a state, and the delays between them.
 
     A field that is None is inherited from the workflow, then from the defaults.
     """
@@ -49,7 +49,7 @@ class RetryRule:
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """How an MCP server is started or reached.
+    """The command or the URL of an MCP server.
 
     Its declarations are used only for checks: `McpServer.config` is the map as written.
     """
@@ -76,16 +76,16 @@ class McpServer:
     config: Annotated[Mapping[str, Any], McpConfig, Key("How it is started or reached.", default=None)] = field(
         default_factory=dict[str, Any]
     )
-    command: ClassVar[Annotated[str, Key("The program to start; better written in config.")]]
-    arguments: ClassVar[Annotated[Any, Key("Arguments of the program; better written in config.")]]
+    command: ClassVar[Annotated[str, Key("The program to start; preferably written in config.")]]
+    arguments: ClassVar[Annotated[Any, Key("Arguments of the program; preferably written in config.")]]
     mcp_connect_url: ClassVar[Annotated[str, Key("A proxy through which the server is reached.")]]
     mcp_config_id: ClassVar[Annotated[str, Key("The id of a server of the project.")]]
     tools_tokens_size_limit: ClassVar[ResultLimit]
     integration_alias: ClassVar[IntegrationAlias]
     resolve_dynamic_values_in_arguments: ClassVar[
-        Annotated[bool, Key("Whether its config may name keys of the context.", default=False)]
+        Annotated[bool, Key("Whether its config may refer to keys of the context.", default=False)]
     ]
-    tools: ClassVar[Annotated[Texts, Key("The tools that may be used; all of them if not given.")]]
+    tools: ClassVar[Annotated[Texts, Key("The tools that may be used; by default all of them.")]]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """All other keys."""
     at: Mark = NOWHERE
@@ -148,7 +148,7 @@ class Tool:
         None
     )
     tokens_size_limit: ResultLimit = None
-    toolset: ClassVar = Ignored("a tool is found by its name alone.")
+    toolset: ClassVar = Ignored("tools are identified by name.")
     at: Mark = NOWHERE
 
 
@@ -216,7 +216,7 @@ class State:
     result_as_human_message: Annotated[bool, Key("Whether the result is added to the history as a user message.")] = (
         False
     )
-    output_format: ClassVar = Ignored("say the form of the answer in output_schema.")
+    output_format: ClassVar = Ignored("describe the format of the answer in output_schema.")
     at: Mark = NOWHERE
 
 
@@ -229,7 +229,7 @@ class Metadata:
     slug: ClassVar[Annotated[str, Key("A name for URLs.")]]
     icon_url: ClassVar[Annotated[str, Key("An icon.")]]
     start_hint: ClassVar[Annotated[Any, Key("A hint for users who start it.")]]
-    supervisor_prompt: ClassVar[Annotated[str, Key("Of the mode Autonomous, which is not supported.")]]
+    supervisor_prompt: ClassVar[Annotated[str, Key("A key of the mode Autonomous, which is not supported.")]]
     video_link: ClassVar[Annotated[str, Key("A video about it.")]]
     mode: ClassVar[Annotated[Literal["Sequential"], Key("How the next state is determined.", default="Sequential")]]
 

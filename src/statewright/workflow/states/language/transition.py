@@ -100,12 +100,12 @@ class Condition:
     expression: Annotated[
         Expression,
         EXPRESSION,
-        Key("A test of the result, such as \"status == 'ok'\".", aliases=("if", "condition", "when", "test")),
+        Key("A condition on the result, such as \"status == 'ok'\".", aliases=("if", "condition", "when", "test")),
     ]
-    then: Annotated[Target, Key("The state if it holds.", aliases=("true", "yes"))]
+    then: Annotated[Target, Key("The state if the condition is true.", aliases=("true", "yes"))]
     otherwise: Annotated[
         Target,
-        Key("The state if it does not hold, or cannot be evaluated.", aliases=("else", "default", "false", "no")),
+        Key("The state if the condition is false, or cannot be evaluated.", aliases=("else", "default", "false", "no")),
     ]
     at: Mark = NOWHERE
 
@@ -118,16 +118,16 @@ class Case:
     condition: Annotated[
         Expression,
         replace(EXPRESSION, advice="Write condition: the expression itself, as a string."),
-        Key("A test of the result, such as 'score >= 90'.", aliases=("expression", "if", "when", "case")),
+        Key("A condition on the result, such as 'score >= 90'.", aliases=("expression", "if", "when", "case")),
     ]
-    state_id: Annotated[Target, Key("The state if it holds.", aliases=("then", "goto", "target"))]
+    state_id: Annotated[Target, Key("The state if the condition is true.", aliases=("then", "goto", "target"))]
     iter_key: ClassVar = Ignored("the target of a case runs once. Iterate from there.")
     at: Mark = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A choice between several targets: the first case that holds wins."""
+    """A choice between several targets: the first case whose condition is true wins."""
 
     schema: ClassVar = MapSchema(
         "switch",
@@ -136,7 +136,7 @@ class Switch:
         advice="Write switch: {cases: [{condition: ..., state_id: ...}], default: ...}.",
     )
     cases: Annotated[tuple[Case, ...], Key("The cases, tested in order.")]
-    default: Annotated[Target, Key("The state if no case holds.", aliases=("otherwise", "else"))]
+    default: Annotated[Target, Key("The state if no condition is true.", aliases=("otherwise", "else"))]
     at: Mark = NOWHERE
 
 
@@ -161,7 +161,7 @@ class Next:
             ExclusiveKeys("condition", "switch", _ONE_TRANSITION),
             ExclusiveKeys("state_id", "state_ids", _ONE_TRANSITION),
             ExclusiveKeys(
-                "state_ids", "iter_key", "Iterate with state_id, and let the last state of the chain have state_ids."
+                "state_ids", "iter_key", "Iterate with state_id, and write state_ids in the last state of the chain."
             ),
             ExclusiveKeys("state_ids", "condition", _ONE_TRANSITION),
             ExclusiveKeys("state_ids", "switch", _ONE_TRANSITION),
@@ -185,7 +185,7 @@ class Next:
     iter_key: Annotated[
         str | None,
         Text(rule={"minLength": 1}),
-        Key("The path of the items in the result: the target runs once for each."),
+        Key("The path of a list in the result: the target runs once for each item."),
     ] = None
     output_key: Annotated[str | None, Key("Also store the result in the context under this key.")] = None
     store_in_context: Annotated[bool, Key("Whether the result is stored in the context.")] = True
@@ -197,7 +197,7 @@ class Next:
         Key("Whether the context is emptied; keep_current keeps what this state stored."),
     ] = False
     reset_keys_in_context_store: Annotated[Texts, Key("Keys that are removed from the context.", default=None)] = ()
-    override_task: Annotated[bool, Key("In an iteration: the result is the item of the next state.")] = False
+    override_task: Annotated[bool, Key("In an iteration: the result becomes the item of the next state.")] = False
     append_to_context: Annotated[bool, Key("Whether values are appended to lists.")] = False
     include_in_iterator_context: Annotated[
         Texts, Key("The keys of the context that the branches of an iteration see; * for all.")

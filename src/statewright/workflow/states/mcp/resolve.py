@@ -67,6 +67,7 @@ class ServerResolver:
         credentials = self._integrations.credentials(alias)
         if not declared.settings.get("resolve_dynamic_values_in_arguments"):
             context = {}
+        # Arguments with values of the context differ from call to call, so a connection cannot be shared.
         is_single = bool(config.get("single_usage")) or refers_to_context(config.get("args"), context, credentials)
         values = ServerValues(declared.name, credentials)
         filled = values.fill(config, context)
@@ -133,7 +134,7 @@ def _check_supported(declared: DeclaredServer, config: Mapping[str, Any]) -> Non
         raise ToolError(f"MCP server {declared.name!r} is disabled. Write enabled: true to use its tools.")
     if declared.settings.get("mcp_connect_url") and "command" not in config and "url" not in config:
         raise ToolError(
-            f"MCP server {declared.name!r} has a mcp_connect_url, which is not supported: servers are started or "
+            f"MCP server {declared.name!r} has an mcp_connect_url, which is not supported: servers are started or "
             f"reached directly, without a proxy. Write config: {{command: ...}} or config: {{url: ...}}."
         )
 

@@ -9,7 +9,7 @@
         trace: Annotated[bool, Key("Whether calls are logged in detail.")] = False
         label: ClassVar[Annotated[str, Key("A label.")]]
         verbose: ClassVar = Renamed("trace")
-        toolset: ClassVar = Ignored("a tool is found by its name alone.")
+        toolset: ClassVar = Ignored("tools are identified by name.")
 
 The type of the values follows from the annotation, and a field without a default is a required key. A class variable
 with a `Key` declares a key without a field: its value is stored in the field `settings`.

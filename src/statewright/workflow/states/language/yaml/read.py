@@ -78,7 +78,7 @@ class _EventReader:
         while not isinstance(event := self._next(), events.StreamEndEvent):
             if isinstance(event, events.DocumentStartEvent):
                 if root is not None:
-                    self._report(event, "A second document begins here.", "Keep one workflow in a file.")
+                    self._report(event, "A second document begins here.", "Keep only one workflow in a file.")
                     break
                 root = self._read_value(self._next(), 1)
         return root
@@ -86,7 +86,7 @@ class _EventReader:
     def _next(self) -> Event:
         try:
             return next(self._events)
-        except (yaml.YAMLError, ValueError, OverflowError) as error:
+        except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two for invalid escapes
             raise explain_syntax_error(error, self._text, self._quoted) from None
 
     def _report(self, event: Event, message: str, suggestion: str) -> None:
@@ -124,7 +124,7 @@ class _EventReader:
             raise UnreadableText(
                 _mark(event),
                 "The file contains too many values, counting each alias with the size of its target.",
-                "Take parts out of it, or use fewer aliases.",
+                "Remove parts of it, or use fewer aliases.",
             )
 
     def _read_alias(self, event: Event, depth: int) -> YamlNode:
@@ -139,7 +139,7 @@ class _EventReader:
                 advice = f"Put '&{label}' before the intended value, or put quotes around text that begins with '*'."
             self._report(event, message, advice)
             return YamlNode(None, _mark(event), broken=True)
-        if depth + target.height - 1 > MAX_DEPTH + 1:
+        if depth + target.height - 1 > MAX_DEPTH + 1:  # scalars may be one level deeper than maps and lists
             raise UnreadableText(_mark(event), _TOO_DEEP, "Use fewer aliases.")
         self._add_weight(target.weight, event)
         return target
