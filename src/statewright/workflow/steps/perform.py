@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from statewright.checkpoint import Interrupt
 from statewright.errors import suggestion
 from statewright.workflow.steps.execution import StepExecution, WaitRequest
 from statewright.workflow.steps.handlers import Handler
@@ -154,18 +153,12 @@ def check_decision(answer: Any) -> str | None:
 
 def perform_task(step: TaskStep, handler: Handler, execution: StepExecution) -> StepResult:
     """Call a sync handler, or resume the step if an earlier execution has called it."""
-    interrupt = execution.find_open_interrupt()
-    if interrupt is not None:
-        return _resume(execution, interrupt)
-    return _finish_or_wait(execution, handler(execution.context(step.config)))
+    return _resume(execution) or _finish_or_wait(execution, handler(execution.context(step.config)))
 
 
 async def perform_async_task(step: TaskStep, handler: Handler, execution: StepExecution) -> StepResult:
     """Call an async handler, or resume the step if an earlier execution has called it."""
-    interrupt = execution.find_open_interrupt()
-    if interrupt is not None:
-        return _resume(execution, interrupt)
-    return _finish_or_wait(execution, await handler(execution.context(step.config)))
+    return _resume(execution) or _finish_or_wait(execution, await handler(execution.context(step.config)))
 
 
 def _finish_or_wait(execution: StepExecution, value: Any) -> StepResult:
@@ -183,8 +176,11 @@ def _finish_or_wait(execution: StepExecution, value: Any) -> StepResult:
     return _wait_for_payload(execution, request)
 
 
-def _resume(execution: StepExecution, interrupt: Interrupt) -> StepResult:
-    """Complete a step that is waiting. Suspends the node again if there is no valid payload yet."""
+def _resume(execution: StepExecution) -> StepResult | None:
+    """Complete a waiting step; return None for any other. Suspends the node if there is no valid payload yet."""
+    interrupt = execution.find_open_interrupt()
+    if interrupt is None:
+        return None
     request = WaitRequest(
         interrupt.value, signal=interrupt.event, is_timer=interrupt.kind == "timer", until=interrupt.due_at
     )

@@ -82,9 +82,7 @@ class ModelNames:
 
     def connect(self, value: object) -> ChatModel:
         """Connect a model that was passed to `compile`. Raises InvalidConfig, ModelError and MissingApiKey."""
-        if not isinstance(value, str):
-            return as_chat_model(value)
-        model = self.find(value)
+        model = self.find(value) if isinstance(value, str) else None
         return model.model if model is not None else as_chat_model(value)
 
     def is_qualified(self, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -34,7 +35,17 @@ class Files:
         Args:
             path: The file, relative to the folder of the tools.
         """
-        return self._read(path)
+        with self._root.open_to_read(path) as file:
+            content = file.read(self._limit + 1)
+        if len(content) > self._limit:
+            raise ToolError(f"{path[:200]!r} has more than {self._limit} bytes, the limit of the file tools.")
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            text = "\0"  # rejected like a binary file with null bytes
+        if "\0" in text:
+            raise ToolError(f"{path[:200]!r} is not UTF-8 text. Tools can read only text.")
+        return text
 
     def write_file(self, path: str, content: str) -> str:
         """Write a text file, replacing its previous content.
@@ -43,7 +54,14 @@ class Files:
             path: The file, relative to the folder of the tools. Its parent folders are created.
             content: The whole content of the file.
         """
-        return self._write(path, content)
+        data = content.encode(errors="replace")
+        if len(data) > self._limit:
+            raise ToolError(
+                f"The content of {path[:200]!r} has {len(data)} bytes; at most {self._limit} can be written."
+            )
+        with self._root.open_to_write(path) as file:
+            file.write(data)
+        return f"{path} now has {len(data)} bytes."
 
     def edit_file(self, path: str, old: str, new: str) -> str:
         """Replace a passage of a text file.
@@ -53,14 +71,14 @@ class Files:
             old: The passage, exactly as in the file, where it must occur once.
             new: The text to put in its place.
         """
-        text = self._read(path)
+        text = self.read_file(path)
         count = text.count(old) if old else 0
         if count != 1:
             raise ToolError(
                 f"The text to replace occurs {count} times in {path[:200]!r}, not once. "
                 + ("Copy it exactly from the file." if count == 0 else "Include more of the surrounding text.")
             )
-        return self._write(path, text.replace(old, new))
+        return self.write_file(path, text.replace(old, new))
 
     def list_files(self, path: str = ".", pattern: str = "**") -> list[str]:
         """List the files in a folder and its subfolders.
@@ -69,12 +87,9 @@ class Files:
             path: The folder, relative to the folder of the tools.
             pattern: A pattern of paths, such as *.py or src/**/*.md; ** matches folders of any depth.
         """
-        files: list[str] = []
-        for file in self._root.walk(path):
-            if matches(file, pattern):
-                files.append(file)
-            if len(files) > LIST_LIMIT:
-                raise ToolError(f"There are more than {LIST_LIMIT} files. Pass a subfolder or a pattern.")
+        files = list(islice(self._iter_matches(path, pattern), LIST_LIMIT + 1))
+        if len(files) > LIST_LIMIT:
+            raise ToolError(f"There are more than {LIST_LIMIT} files. Pass a subfolder or a pattern.")
         return files
 
     def search_files(self, text: str, path: str = ".", pattern: str = "**") -> list[dict[str, Any]]:
@@ -88,16 +103,18 @@ class Files:
         if not text:
             raise ToolError("The text to find is empty. Pass a text.")
         lines: list[dict[str, Any]] = []
-        files = (file for file in self._root.walk(path) if matches(file, pattern))
-        for file in islice(files, SEARCH_LIMIT):
+        for file in islice(self._iter_matches(path, pattern), SEARCH_LIMIT):
             lines += self._find_lines(text, file)
             if len(lines) >= MATCH_LIMIT:
                 break
         return lines[:MATCH_LIMIT]
 
+    def _iter_matches(self, path: str, pattern: str) -> Iterator[str]:
+        return (file for file in self._root.walk(path) if matches(file, pattern))
+
     def _find_lines(self, text: str, file: str) -> list[dict[str, Any]]:
         try:
-            lines = self._read(file).splitlines()
+            lines = self.read_file(file).splitlines()
         except ToolError:  # not text, or too large
             return []
         return [
@@ -105,29 +122,6 @@ class Files:
             for number, line in enumerate(lines, 1)
             if text in line
         ]
-
-    def _read(self, path: str) -> str:
-        with self._root.open_to_read(path) as file:
-            content = file.read(self._limit + 1)
-        if len(content) > self._limit:
-            raise ToolError(f"{path[:200]!r} has more than {self._limit} bytes, the limit of the file tools.")
-        try:
-            text = content.decode()
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text:
-            raise ToolError(f"{path[:200]!r} is not UTF-8 text. Tools can read only text.")
-        return text
-
-    def _write(self, path: str, content: str) -> str:
-        data = content.encode(errors="replace")
-        if len(data) > self._limit:
-            raise ToolError(
-                f"The content of {path[:200]!r} has {len(data)} bytes; at most {self._limit} can be written."
-            )
-        with self._root.open_to_write(path) as file:
-            file.write(data)
-        return f"{path} now has {len(data)} bytes."
 
 
 def matches(file: str, pattern: str) -> bool:
