@@ -59,8 +59,10 @@ class StepWrites:
 
 
 class StateUpdates(UpdateReader):
-    """Converts the updates of steps to writes. A map that does not come from a step, as in `update_state`, updates the
-    visible state."""
+    """Converts the updates of steps to writes.
+
+    A map that does not come from a step, as in `update_state`, updates the visible state.
+    """
 
     @property
     def takes_lists(self) -> bool:
