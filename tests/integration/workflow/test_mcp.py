@@ -176,7 +176,7 @@ def test_4_1_8_the_context_chooses_no_program_address_header_or_variable(config:
     toml = '[tools]\nmcp_commands = ["statewright-test-server"]\nallow_hosts = ["127.0.0.1"]\n'
     app = flow(tool_state("say", server), toml)
     with pytest.raises(
-        ToolError, match=r"refers to \{\{name\}\}, which has no value.*Only args may refer to values of a run"
+        ToolError, match=r"refers to \{\{name\}\}, which has no value.*only args may refer to values of a run"
     ):
         app.invoke({"input": '{"name": "statewright-test-server"}'})
 
@@ -249,7 +249,7 @@ def test_1_6_a_server_that_the_project_keeps_needs_no_other_permission(
         refused.invoke({"input": "go"})
 
 
-def test_1_6_a_server_that_is_kept_nowhere_shows_the_stanza(flow: Compile) -> None:
+def test_1_6_a_server_that_is_kept_nowhere_shows_the_snippet(flow: Compile) -> None:
     app = flow(tool_state("say", "{name: t, mcp_config_id: tickts}"), '[mcp.tickets]\ncommand = "npx"\n')
-    with pytest.raises(ToolError, match=r"(?s)'tickts', which does not exist. Did you mean 'tickets'.*\[mcp\.tickts\]"):
+    with pytest.raises(ToolError, match=r"(?s)'tickts', which is not in the project.*'tickets'.*\[mcp\.tickts\]"):
         app.invoke({"input": "go"})

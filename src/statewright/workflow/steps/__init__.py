@@ -1,4 +1,4 @@
-"""Workflows written as JSON steps: parsing, validation and compilation to graphs."""
+"""Workflows written as steps in JSON: parsing, validation and compilation to graphs."""
 
 from statewright.workflow.steps.compile import StepsGraph, compile_steps
 from statewright.workflow.steps.execution import StepContext

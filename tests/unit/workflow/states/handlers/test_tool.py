@@ -295,7 +295,7 @@ def test_1_6_results_of_servers_have_a_limit_of_their_own() -> None:
     assert truncate_result("x" * 9, Tool(id="t", tool="f", mcp_server=limited, tokens_size_limit=3)) == "x" * 9
 
 
-def test_a_tool_that_is_nowhere_shows_the_stanza_to_add() -> None:
+def test_a_tool_that_is_nowhere_shows_the_snippet_to_add() -> None:
     work = make_handler(Tool(id="t", tool="_read_graph"), ToolRegistry())
     with pytest.raises(ToolError, match='_read_graph = "my_tools:read_graph"'):
         asyncio.run(work.perform(None))  # pyright: ignore[reportArgumentType]
