@@ -58,7 +58,7 @@ def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: s
     if reducer is add_messages:
         return Messages()
     channel = getattr(reducer, "channel", None)
-    if isinstance(channel, Channel):  # it does the same as the reducer, and stores less
+    if isinstance(channel, Channel):  # the reducer's equivalent, which stores less
         return channel
     if reducer is append:
         return Append(start=start if is_list else None)
