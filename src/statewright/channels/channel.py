@@ -27,7 +27,7 @@ MISSING: Final[Any] = _Missing()
 
 
 class Conflict(Exception):
-    """Several updates to a channel that permits one. `core/fold.py` turns it into `ConflictingWrites`, with the nodes."""
+    """Several updates to a channel that permits one. `core/fold.py` turns it into `ConflictingWrites`."""
 
 
 class Channel:

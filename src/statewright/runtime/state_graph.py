@@ -161,7 +161,7 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
             has_store=store is not None,
             entered=[budget.on_budget] if budget is not None and budget.on_budget else (),
             interrupts=interrupts,
-            also=[
+            other_problems=[
                 *_wrong_port("checkpointer", checkpointer, Checkpointer),
                 *_wrong_port("store", store, Store),
                 *_wrong_port("cache", cache, Cache),

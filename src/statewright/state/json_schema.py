@@ -13,7 +13,7 @@ from statewright.state.validate import allow_any_class, is_required, modern_type
 
 
 def json_schema(schema: StateSchema, fields: Mapping[str, Field], *, title: str) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a state schema; `fields` are the merged fields of all schemas of the graph."""
+    """Return the JSON Schema (2020-12) of a state schema; `fields` are the merged fields of the graph's schemas."""
     if schema.kind is SchemaKind.PYDANTIC:
         return {**schema.source.model_json_schema(), "title": title}
     if schema.kind is SchemaKind.ROOT:
@@ -51,7 +51,7 @@ def _json_hint(field: Field) -> Any:
 
 
 def hint_json_schema(hint: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a type; a mapping counts as one already. Classes unknown to pydantic accept any value."""
+    """Return the JSON Schema of a type; a mapping is one already. Classes unknown to pydantic accept any value."""
     if isinstance(hint, Mapping):
         return dict(cast("Mapping[str, Any]", hint))
     from pydantic.json_schema import GenerateJsonSchema  # slow to import

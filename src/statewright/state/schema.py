@@ -62,7 +62,7 @@ class StateSchema:
         return (*self.fields, *self.managed)
 
     def register_reducer(self, name: str, reducer: object) -> StateSchema:
-        """Declare how a field merges updates: by a reducer, channel or channel class; with a type, updates overwrite."""
+        """Declare how a field merges updates: by a reducer, a channel or its class; with a type, updates overwrite."""
         if is_reducer(reducer):
             annotation: Any = typing.Annotated[Any, reducer]
         elif reducer in (None, Any) or isinstance(reducer, type) or typing.get_origin(reducer) is not None:

@@ -19,11 +19,12 @@ Arrow = tuple[str, EdgeKind, str]
 
 
 def drawing_of(graph: Graph, *, xray: bool | int = False) -> Drawing:
-    """Return the drawing of a graph. `xray` draws the nodes of subgraphs too: of all, or down to a depth."""
+    """Return the drawing of a graph. `xray` also draws the nodes of subgraphs: of all, or down to a depth."""
     depth = int(xray) if not isinstance(xray, bool) else (1_000 if xray else 0)
     nodes, edges = [*_nodes(graph, "", depth)], [*_edges(graph, "", depth)]
-    used = {end for edge in edges for end in (edge.source, edge.target)}
-    return Drawing(graph.name, tuple(node for node in nodes if node.id in used or node.kind != "end"), tuple(edges))
+    connected = {end for edge in edges for end in (edge.source, edge.target)}
+    nodes = [node for node in nodes if node.id in connected or node.kind != "end"]
+    return Drawing(graph.name, tuple(nodes), tuple(edges))
 
 
 def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
@@ -32,11 +33,11 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
         if is_hidden(node):
             continue
         for box in _boxes(node):
-            inner = _opened(box, depth)
-            if inner is None:
+            subgraph = _inner_graph(box, depth)
+            if subgraph is None:
                 yield DrawnNode(prefix + box.id, box.label, box.kind)
             else:
-                yield from _nodes(inner, f"{prefix}{box.id}:", depth - 1)
+                yield from _nodes(subgraph, f"{prefix}{box.id}:", depth - 1)
     for name in _unreachable(graph):
         yield DrawnNode(prefix + name, f"{name} (unreachable)", "unreachable")
     yield DrawnNode(prefix + END, LABELS[END], "end")
@@ -45,7 +46,7 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
 def _unreachable(graph: Graph) -> Mapping[str, Sequence[Arrow]]:
     """Return the arrows of unreachable states by name.
 
-    They are not nodes of the graph, because they can never run. A front end lists them in the metadata of a node, as
+    They can never run, so they are not nodes of the graph: a front end lists them in the metadata of a node, under
     `"unreachable"`.
     """
     return {
@@ -64,7 +65,7 @@ def _kind(node: Node) -> NodeKind:
 
 
 class _Box(NamedTuple):
-    """A box of a node."""
+    """A box to draw for a node."""
 
     id: str
     label: str
@@ -74,9 +75,9 @@ class _Box(NamedTuple):
 
 
 def _boxes(node: Node) -> list[_Box]:
-    """Return the boxes of a node: one, or several if it calls several graphs, which `metadata["boxes"]` declares.
+    """Return the boxes of a node: one, or several if it calls several graphs.
 
-    The metadata has functions that return these graphs, by name.
+    `metadata["boxes"]` declares these: functions that return the graphs, by name.
     """
     boxes: Mapping[str, Callable[[], object]] | None = _metadata(node, "boxes", None)
     if boxes is not None:
@@ -87,26 +88,27 @@ def _boxes(node: Node) -> list[_Box]:
     ]
 
 
-def _opened(box: _Box, depth: int) -> Graph | None:
-    """Return the graph in a box, if it is drawn at this depth."""
+def _inner_graph(box: _Box, depth: int) -> Graph | None:
+    """Return the graph to draw inside a box; None if there is none, or if it is too deep."""
     inner = box.inner() if depth > 0 else None
     return inner if isinstance(inner, Graph) else None
 
 
 def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
-    boxes = {name: _boxes(node) for name, node in graph.nodes.items()}
-    all_boxes = [box for of_node in boxes.values() for box in of_node]
-    inner = {box.id: subgraph for box in all_boxes if (subgraph := _opened(box, depth)) is not None}
+    boxes_by_node = {name: _boxes(node) for name, node in graph.nodes.items()}
+    boxes = [box for node_boxes in boxes_by_node.values() for box in node_boxes]
+    subgraphs = {box.id: subgraph for box in boxes if (subgraph := _inner_graph(box, depth)) is not None}
 
-    def ends(name: str, within: str) -> list[str]:
-        ids = [box.id for box in boxes[name]] if name in boxes else [name]
-        return [f"{prefix}{box_id}:{within}" if box_id in inner else prefix + box_id for box_id in ids]
+    def ends(name: str, inner_end: str) -> list[str]:
+        """Return the ids at one end of an edge: of the boxes of a node, or of `inner_end` in an opened subgraph."""
+        ids = [box.id for box in boxes_by_node[name]] if name in boxes_by_node else [name]
+        return [f"{prefix}{box_id}:{inner_end}" if box_id in subgraphs else prefix + box_id for box_id in ids]
 
     for edge in _declared(graph):
         for source, target in product(ends(edge.source, END), ends(edge.target, START)):
             yield DrawnEdge(source, target, edge.kind, edge.label)
-    for name, subgraph in inner.items():
-        yield from _edges(subgraph, f"{prefix}{name}:", depth - 1)
+    for box_id, subgraph in subgraphs.items():
+        yield from _edges(subgraph, f"{prefix}{box_id}:", depth - 1)
 
 
 def _declared(graph: Graph) -> Iterator[DrawnEdge]:
