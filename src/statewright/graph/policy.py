@@ -167,7 +167,7 @@ class CircuitBreaker(_Policy):
     counts: ErrorChoice = Exception
     """The errors that count as failures."""
 
-    def counted(self, error: BaseException) -> bool:
+    def counts_as_failure(self, error: BaseException) -> bool:
         """Return whether an error counts as a failure."""
         return _matches(self.counts, error)
 

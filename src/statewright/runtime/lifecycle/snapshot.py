@@ -65,7 +65,7 @@ def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
     return StateSnapshot(
         values=program.output(checkpoint.values),
         next=tuple(task.node for task in due if task.id not in pending.completed),
-        config=config_of(saved, saved.id),
+        config=checkpoint_config(saved.line, saved.id),
         metadata={
             **saved.metadata,
             "source": saved.source,
@@ -74,7 +74,7 @@ def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
             "branch": saved.line.branch,
         },
         created_at=saved.created_at,
-        parent_config=config_of(saved, saved.parent_id) if saved.parent_id else None,
+        parent_config=checkpoint_config(saved.line, saved.parent_id) if saved.parent_id else None,
         tasks=tuple(_task(task, saved) for task in due),
         interrupts=tuple(question.shown() for question in pending.open),
     )
@@ -94,11 +94,11 @@ def empty_snapshot(program: Program, config: Mapping[str, Any]) -> StateSnapshot
     )
 
 
-def config_of(saved: SavedCheckpoint, checkpoint_id: str) -> dict[str, Any]:
-    """Return the config that names a checkpoint of the same thread, namespace and branch as `saved`."""
-    configurable = {"thread_id": saved.line.thread_id, "checkpoint_id": checkpoint_id, "branch": saved.line.branch}
-    if saved.line.namespace:
-        configurable["namespace"] = saved.line.namespace
+def checkpoint_config(line: BranchKey, checkpoint_id: str) -> dict[str, Any]:
+    """Return the config that names a checkpoint."""
+    configurable = {"thread_id": line.thread_id, "checkpoint_id": checkpoint_id, "branch": line.branch}
+    if line.namespace:
+        configurable["namespace"] = line.namespace
     return {"configurable": configurable}
 
 
