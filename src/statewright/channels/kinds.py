@@ -47,8 +47,9 @@ class AnyValue(_Latest):
 
 Reducer = Callable[[Any, Any], Any]
 """`(current, update) -> value`."""
+_operator: Final[Any] = operator  # Any, because its stubs leave some functions untyped
 _PURE: Final[tuple[Any, ...]] = (
-    operator.add, operator.or_, operator.and_, operator.sub, operator.xor, max, min,
+    _operator.add, _operator.or_, _operator.and_, _operator.sub, _operator.xor, max, min,
 )  # fmt: skip
 """Reducers that are known not to modify their arguments."""
 

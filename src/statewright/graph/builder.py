@@ -213,9 +213,9 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Self:
         """Add a node that calls a function for each item of the field `over`, and writes the results to `into`.
 
-        The function is called with an item, and returns any value. Results are in the order of the items. Edges lead
-        to and from the node as usual; `options` are those of `add_node` and apply to each item. Items are handled by a
-        second node, named `<name>.item`.
+        The function is called with an item, and may return any value. Results are in the order of the items. The node
+        has edges like any other; a second node, `<name>.item`, handles the items. `options` are those of `add_node` for
+        that second node.
         """
         name, action = _name_and_action(node, function)
         if not callable(action) and not is_subgraph(action):

@@ -350,7 +350,7 @@ class Run:
 
     def inherit_questions(self, caller: Run, task: Task) -> None:
         """Take over the questions of the calling task from its run: a call that saves nothing cannot load them."""
-        by_id = {question.id: question for question in caller.questions_of(task)}
+        by_id: dict[str, Interrupt] = {question.id: question for question in caller.questions_of(task)}
         self.known_interrupts = {key: question for key, question in by_id.items() if key in caller.known_interrupts}
         self.questions = SavedQuestions({}, {}, by_id)
 

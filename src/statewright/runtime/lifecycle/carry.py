@@ -46,7 +46,7 @@ def subgraph_commits(
         return ()
     due: set[str] = {task.id for task in saved.checkpoint.frontier} if saved is not None else set()
     if saved is not None and at_head and not restart_calls:
-        commits = yield from _copy_calls_and_memories(run, saved, line, inside, due)
+        commits = yield from _copy_calls_and_memories(run, saved, line, inside, prefix, due)
     else:
         commits = yield from _restore_memories(run, line, memories)
         if saved is not None and not restart_calls and saved.line.branch != line.branch:
@@ -61,7 +61,7 @@ def subgraph_commits(
 
 
 def _task_of(namespace: str, prefix: str) -> str:
-    """Return the id of the task that made the first call of a namespace after `prefix`; empty for memories."""
+    """Return the id of the task that made the first call of a namespace after `prefix`."""
     return _task_in(_first_segment(namespace, prefix))
 
 
@@ -70,7 +70,7 @@ def _first_segment(namespace: str, prefix: str) -> str:
 
 
 def _task_in(segment: str) -> str:
-    """Return the task id in a segment `node:task_id` or `node:task_id:label` of a namespace; empty for memories."""
+    """Return the task id in a segment `node:task_id[:label]` of a namespace. In that of a memory there is none."""
     return segment.partition(":")[2].partition(":")[0]
 
 
@@ -81,10 +81,9 @@ def parent_task_of(saved: SavedCheckpoint) -> str:
 
 
 def _copy_calls_and_memories(
-    run: Run, saved: SavedCheckpoint, line: BranchKey, inside: list[str], due: set[str]
+    run: Run, saved: SavedCheckpoint, line: BranchKey, inside: list[str], prefix: str, due: set[str]
 ) -> Generator[Effect, Any, list[StepCommit]]:
     """Return commits that copy the open calls and the memories of a branch in their current state."""
-    prefix = f"{line.namespace}|" if line.namespace else ""
     namespaces: list[str] = []
     for name in inside:
         if _task_of(name, prefix) in due:

@@ -158,7 +158,7 @@ class CallInProgress:
         if error is None:
             if run.rest is not None and isinstance(run.rest.error, Exception):
                 run.parent.counts().retryable[run.call.retry_key] = True
-        elif not isinstance(error, GeneratorExit):  # which is no failure: the node stopped reading the stream
+        elif not isinstance(error, GeneratorExit):  # not a failure: the node stopped reading, and will on a replay
             run.parent.counts().retryable[run.call.retry_key] = False
 
 
