@@ -54,12 +54,9 @@ def config_changes(graph: Graph, compiled: RunConfig, options: Mapping[str, Any]
     if budget is not None:
         _check_node(graph, budget.on_budget, "The budget")
         changes["budget"] = budget
-    if "interrupt_before" in options:
-        before = checked_nodes(graph, options["interrupt_before"], "interrupt_before")
-        changes["breaks_before"] = compiled.breaks_before | before
-    if "interrupt_after" in options:
-        after = checked_nodes(graph, options["interrupt_after"], "interrupt_after")
-        changes["breaks_after"] = compiled.breaks_after | after
+    for option, breaks in (("interrupt_before", "breaks_before"), ("interrupt_after", "breaks_after")):
+        if option in options:
+            changes[breaks] = getattr(compiled, breaks) | checked_nodes(graph, options[option], option)
     if "sibling_grace" in options:
         changes["sibling_grace"] = checked_grace(options["sibling_grace"])
     return changes

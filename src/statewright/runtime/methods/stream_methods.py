@@ -83,17 +83,6 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         input: InputT | StateT | Command[Any] | None,
         config: Config = None,
         *,
-        stream_mode: Literal["custom", "tasks", "checkpoints", "debug"],
-        subgraphs: Literal[False] = False,
-        version: Literal["v1"] = "v1",
-        **options: Unpack[CallOptions[ContextT]],
-    ) -> Generator[Any]: ...
-    @overload
-    def stream(
-        self,
-        input: InputT | StateT | Command[Any] | None,
-        config: Config = None,
-        *,
         stream_mode: Sequence[StreamMode],
         subgraphs: Literal[False] = False,
         version: Literal["v1"] = "v1",
@@ -187,17 +176,6 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: Literal["v1"] = "v1",
         **options: Unpack[CallOptions[ContextT]],
     ) -> AsyncGenerator[tuple[Any, dict[str, Any]]]: ...
-    @overload
-    def astream(
-        self,
-        input: InputT | StateT | Command[Any] | None,
-        config: Config = None,
-        *,
-        stream_mode: Literal["custom", "tasks", "checkpoints", "debug"],
-        subgraphs: Literal[False] = False,
-        version: Literal["v1"] = "v1",
-        **options: Unpack[CallOptions[ContextT]],
-    ) -> AsyncGenerator[Any]: ...
     @overload
     def astream(
         self,
