@@ -43,9 +43,9 @@ class Claim:
 
     __slots__ = (
         "expected_epoch",
-        "is_given_up",
         "is_in_doubt",
         "is_made",
+        "is_released_early",
         "lease_duration",
         "loaded_at",
         "loaded_version",
@@ -69,7 +69,7 @@ class Claim:
         """True if the outcome of a claim is unknown: an interrupted write may have happened."""
         self.is_made = False
         """True once the thread has been claimed: the run has begun, and its errors are no longer conflicts."""
-        self.is_given_up = False
+        self.is_released_early = False
         """True if the run was cancelled while its reader had a part of the stream, and its thread was released then."""
         self.release: LightFuture[None] | None = None
         """Completed when a worker thread has released the thread of an abandoned run."""

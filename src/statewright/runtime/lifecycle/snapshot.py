@@ -15,7 +15,7 @@ from statewright.runtime.core.fold import pairs_of
 from statewright.runtime.core.program import Program, readable
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.carry import find_callers
+from statewright.runtime.lifecycle.subgraph_forks import find_callers
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeParameter  # slow to import; see graph/generics.py

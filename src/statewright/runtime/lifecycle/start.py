@@ -50,7 +50,7 @@ from statewright.runtime.core.saving import (
 )
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.carry import SubgraphCommits, copy_with_id, parent_task_of, subgraph_commits
+from statewright.runtime.lifecycle.subgraph_forks import SubgraphCommits, copy_with_id, parent_task_of, subgraph_commits
 from statewright.runtime.lifecycle.unfinished import update_by_discarded
 from statewright.runtime.tasks.execute import check_targets, conclude, read_result
 from statewright.runtime.tasks.interrupt import Paused

@@ -190,7 +190,7 @@ class LeaseRenewer(Holding):
             if self._ended or not self._reader_has_part:
                 return
             if part_count == self._part_count:
-                cast(Claim, self._run.claim).is_given_up = True
+                cast(Claim, self._run.claim).is_released_early = True
                 _wait_for(self.end())
             else:
                 self._watch_reader()

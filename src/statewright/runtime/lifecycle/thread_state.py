@@ -31,14 +31,14 @@ from statewright.runtime.core.program import HANDLER_SUFFIX
 from statewright.runtime.core.saving import call_namespaces, commit_of, draw_stamp, save_commit
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.carry import (
+from statewright.runtime.lifecycle.start import load_head, migrated
+from statewright.runtime.lifecycle.subgraph_forks import (
     copy_with_id,
     ended_call_message,
     find_callers,
     fork_inside,
     subgraph_commits,
 )
-from statewright.runtime.lifecycle.start import load_head, migrated
 from statewright.runtime.tasks.execute import conclude, read_result
 from statewright.runtime.tasks.scope import Scope
 

@@ -58,7 +58,7 @@ def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
     except LeaseLost as error:
         if run.parent is not None:
             note_refusal(run.parent, error)
-        if run.claim is None or not run.claim.is_given_up or run.nested:
+        if run.claim is None or not run.claim.is_released_early or run.nested:
             raise
         outcome = _stopped(run)
     if run.watch is not None and run.watch.wants("run_finished"):

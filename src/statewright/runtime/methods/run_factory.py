@@ -169,7 +169,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     # -- creating runs
 
     def _run(
-        self, config: Any, options: Mapping[str, Any], graph_input: Any = None, watch: EventEmitter | None = None
+        self, config: Any, options: Mapping[str, Any], graph_input: Any = None, emitter: EventEmitter | None = None
     ) -> Run:
         """Return the run of a call. If a node of another graph makes the call, the run is part of that node's run.
 
@@ -179,7 +179,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             config = merge_configs(self._default_config, config)
         scope = current_scope()
         if scope is not None and scope.task is not None and not _is_for_other_thread(scope, config, options):
-            return self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, watch)
+            return self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, emitter)
         settings = call_settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
@@ -188,11 +188,11 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             )
         line = self._line(settings)
         run_id, owner = _id_and_owner(settings) if line is not None else (None, None)
-        if watch is None and self._listeners:
-            watch = EventEmitter(self._listeners)
+        if emitter is None and self._listeners:
+            emitter = EventEmitter(self._listeners)
         if options:
             check_output_keys(self.graph, self._program.channels, options.get("output_keys"))
-            watch = self._printed(options.get("print_mode"), watch)
+            emitter = self._printed(options.get("print_mode"), emitter)
         return Run(
             self._program,
             settings,
@@ -203,7 +203,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             line=line,
             owner=owner,
             claim=self._claim() if line is not None else None,
-            watch=watch,
+            watch=emitter,
             control=options.get("control"),
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
         )
@@ -231,14 +231,14 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         memory: Memory,
         config: Any = None,
         graph_input: Any = None,
-        reader_watch: EventEmitter | None = None,
+        reader_emitter: EventEmitter | None = None,
         *,
         takes_state: bool = False,
     ) -> Run:
         """Return a run that is part of a task of another run, and shares its saver, answers, emitter and context.
 
-        `graph_input` is part of the key that identifies a retry of a failed call. `reader_watch` is the emitter for the
-        reader of a stream; it includes the instruments of this graph.
+        `graph_input` is part of the key that identifies a retry of a failed call. `reader_emitter` emits to the reader
+        of a stream, and to the instruments of this graph.
         """
         caller, task = scope.run, scope.task
         settings = call_settings(config, options)
@@ -257,10 +257,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             take_namespace(call.scope, call.namespace)
         if caller.program.former_names and line is not None:
             call.former_namespaces = former_namespaces(scope, call.namespace)
-        watch = caller.watch
-        own_listeners = self._listeners if reader_watch is None else reader_watch.listeners()
+        emitter = caller.watch
+        own_listeners = self._listeners if reader_emitter is None else reader_emitter.listeners()
         if own_listeners:
-            watch = (watch or EventEmitter()).with_listeners(own_listeners)
+            emitter = (emitter or EventEmitter()).with_listeners(own_listeners)
         run = Run(
             self._program,
             settings,
@@ -271,7 +271,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             line=line,
             owner=caller.owner if line is not None else None,
             claim=caller.claim if line is not None else None,
-            watch=watch,
+            watch=emitter,
             control=options.get("control") or caller.control,
             answers=caller.answers,
             call=call,
@@ -283,8 +283,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             run.inherit_questions(caller, task)
         if run.shares_journal:
             run.journal = caller.journal
-        if reader_watch is not None:
-            run.reader = reader_watch.buffer
+        if reader_emitter is not None:
+            run.reader = reader_emitter.buffer
         return run
 
     def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:
@@ -364,14 +364,14 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
         return Claim(lease)
 
-    def _printed(self, modes: Any, watch: EventEmitter | None) -> EventEmitter | None:
+    def _printed(self, modes: Any, emitter: EventEmitter | None) -> EventEmitter | None:
         """Return an emitter that also prints the parts of stream modes."""
         if modes is None:
-            return watch
+            return emitter
         view = StreamView(
             self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=PrintingBuffer()
         )
-        return (watch or EventEmitter()).with_listeners(view.listeners())
+        return (emitter or EventEmitter()).with_listeners(view.listeners())
 
 
 def _id_and_owner(settings: Settings) -> tuple[str, str]:

@@ -264,9 +264,9 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         **options: Unpack[CallOptions[ContextT]],
     ) -> StepIterator:
         """Iterate over a run superstep by superstep: to its end, a breakpoint, or a step for which `halt` is true."""
-        watch = EventEmitter(self._listeners)
-        steps = StepWatch(watch)
-        run = steps.run = self._run(config, options, input, watch)
+        emitter = EventEmitter(self._listeners)
+        steps = StepWatch(emitter)
+        run = steps.run = self._run(config, options, input, emitter)
         return StepIterator(run, iter_parts(run, input), halt)
 
     def _stream_run(
@@ -288,9 +288,9 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
             version=cast(Any, version),
             output_keys=options.get("output_keys"),
         )
-        watch = EventEmitter([*self._listeners, *view.listeners()])
-        watch.buffer = view.buffer
-        run = view.run = self._run(config, options, graph_input, watch)
+        emitter = EventEmitter([*self._listeners, *view.listeners()])
+        emitter.buffer = view.buffer
+        run = view.run = self._run(config, options, graph_input, emitter)
         return run, view
 
     def _enter_subgraph(self, config: Any) -> Any:
