@@ -177,9 +177,24 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         """
         if self._default_config is not None:
             config = merge_configs(self._default_config, config)
+        if emitter is None and self._listeners:
+            emitter = EventEmitter(self._listeners)
+        view: StreamView | None = None
+        if options:
+            check_output_keys(self.graph, self._program.channels, options.get("output_keys"))
+            if options.get("print_mode") is not None:
+                view = self._print_view(options["print_mode"])
+                emitter = (emitter or EventEmitter()).with_listeners(view.listeners())
         scope = current_scope()
         if scope is not None and scope.task is not None and not _is_for_other_thread(scope, config, options):
-            return self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, emitter)
+            run = self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, emitter)
+        else:
+            run = self._root_run(config, options, emitter)
+        if view is not None:
+            view.run = run
+        return run
+
+    def _root_run(self, config: Any, options: Mapping[str, Any], emitter: EventEmitter | None) -> Run:
         settings = call_settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
@@ -188,15 +203,13 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             )
         line = self._line(settings)
         run_id, owner = _id_and_owner(settings) if line is not None else (None, None)
-        if emitter is None and self._listeners:
-            emitter = EventEmitter(self._listeners)
+        run_config = self._config if line is not None else self._unsaved_config
         if options:
-            check_output_keys(self.graph, self._program.channels, options.get("output_keys"))
-            emitter = self._printed(options.get("print_mode"), emitter)
+            run_config = run_config._replace(**config_changes(self.graph, self._config, options))
         return Run(
             self._program,
             settings,
-            self._root_config(options, line),
+            run_config,
             self._ports,
             run_id=run_id if run_id is not None else settings.run_id or draw_run_id(),
             saver=self.checkpointer if line is not None else None,
@@ -207,11 +220,6 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             control=options.get("control"),
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
         )
-
-    def _root_config(self, options: Mapping[str, Any], line: BranchKey | None) -> RunConfig:
-        """Return the options of a run outside any node: those of the call, or by default those of `compile`."""
-        config = self._config if line is not None else self._unsaved_config
-        return config._replace(**config_changes(self.graph, self._config, options)) if options else config
 
     def _nested_runs(self, config: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[Run]:
         """Return the runs of a batch inside a node; an empty list outside a node.
@@ -231,14 +239,14 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         memory: Memory,
         config: Any = None,
         graph_input: Any = None,
-        reader_emitter: EventEmitter | None = None,
+        own_emitter: EventEmitter | None = None,
         *,
         takes_state: bool = False,
     ) -> Run:
         """Return a run that is part of a task of another run, and shares its saver, answers, emitter and context.
 
-        `graph_input` is part of the key that identifies a retry of a failed call. `reader_emitter` emits to the reader
-        of a stream, and to the instruments of this graph.
+        `graph_input` is part of the key that identifies a retry of a failed call. `own_emitter` emits to the reader of
+        its stream, if there is one, and to the instruments of this graph.
         """
         caller, task = scope.run, scope.task
         settings = call_settings(config, options)
@@ -258,7 +266,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if caller.program.former_names and line is not None:
             call.former_namespaces = former_namespaces(scope, call.namespace)
         emitter = caller.watch
-        own_listeners = self._listeners if reader_emitter is None else reader_emitter.listeners()
+        own_listeners = self._listeners if own_emitter is None else own_emitter.listeners()
         if own_listeners:
             emitter = (emitter or EventEmitter()).with_listeners(own_listeners)
         run = Run(
@@ -283,8 +291,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             run.inherit_questions(caller, task)
         if run.shares_journal:
             run.journal = caller.journal
-        if reader_emitter is not None:
-            run.reader = reader_emitter.buffer
+        if own_emitter is not None:
+            run.reader = own_emitter.buffer
         return run
 
     def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:
@@ -364,14 +372,11 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
         return Claim(lease)
 
-    def _printed(self, modes: Any, emitter: EventEmitter | None) -> EventEmitter | None:
-        """Return an emitter that also prints the parts of stream modes."""
-        if modes is None:
-            return emitter
-        view = StreamView(
+    def _print_view(self, modes: Any) -> StreamView:
+        """Return a view that prints the parts of stream modes."""
+        return StreamView(
             self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=PrintingBuffer()
         )
-        return (emitter or EventEmitter()).with_listeners(view.listeners())
 
 
 def _id_and_owner(settings: Settings) -> tuple[str, str]:
