@@ -197,7 +197,7 @@ def _merge(new: list[Message], batch: MessageBatch, index: dict[str, int] | None
             new.clear()
             index = {}
         else:
-            _blank(new, index, message.id)
+            _mark_removed(new, index, message.id)
             removed = True
     if removed:
         new[:] = [message for message in new if message is not MISSING]
@@ -205,7 +205,7 @@ def _merge(new: list[Message], batch: MessageBatch, index: dict[str, int] | None
     return index
 
 
-def _blank(new: list[Message], index: dict[str, int], removed_id: str) -> None:
+def _mark_removed(new: list[Message], index: dict[str, int], removed_id: str) -> None:
     """Mark a message as removed; the positions of the others must not change before the end of the batch."""
     position = index.pop(removed_id, None)
     if position is None:

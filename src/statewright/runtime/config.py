@@ -96,7 +96,7 @@ def read_settings(config: Any, **keywords: Any) -> Settings:
     for name in SETTING_KEYS:
         value = _first_value(name, keywords, entries, cast(Mapping[str, Any], configurable))
         if value is not None:
-            setattr(settings, name, _checked(name, value))
+            setattr(settings, name, _checked_setting(name, value))
     return settings
 
 
@@ -116,7 +116,7 @@ def _first_value(name: str, *sources: Mapping[str, Any]) -> Any:
     return next((source[name] for source in sources if source.get(name) is not None), None)
 
 
-def _checked(name: str, value: Any) -> Any:
+def _checked_setting(name: str, value: Any) -> Any:
     if name in ("recursion_limit", "max_concurrency"):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise InvalidConfig(f"{name} is {value!r}. Pass an integer of at least 1.")

@@ -177,13 +177,13 @@ class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
                 [f"{function!r} is not a function that returns a value. Decorate a function or a coroutine function."]
             )
         builder = GraphBuilder({INPUT: None, RETURN: None, PREVIOUS: None}, self._context_schema, name=name)
-        builder.add_node(name, _node_of(function), destinations=(), **cast(Any, self._policies))
+        builder.add_node(name, _as_node(function), destinations=(), **cast(Any, self._policies))
         builder.add_edge(START, name).add_edge(name, END)
         graph = builder.freeze(has_store=self._compile_options["store"] is not None)
         return EntrypointGraph(graph, **cast(Any, self._compile_options))
 
 
-def _node_of(function: Callable[..., Any]) -> Callable[..., Any]:
+def _as_node(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function as a node, which reads the input from the state and writes the result to it."""
 
     def update_with(value: Any) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def read_schema(source: Any, problems: list[InvalidSchema] | None = None, *, clo
     if isinstance(source, StateSchema):
         return source
     invalid: list[InvalidSchema] = []
-    schema = _read(source, invalid, closed=closed)
+    schema = _read_source(source, invalid, closed=closed)
     if problems is not None:
         problems.extend(invalid)
     elif invalid:
@@ -110,7 +110,7 @@ def read_schema(source: Any, problems: list[InvalidSchema] | None = None, *, clo
     return schema
 
 
-def _read(source: Any, invalid: list[InvalidSchema], *, closed: bool) -> StateSchema:
+def _read_source(source: Any, invalid: list[InvalidSchema], *, closed: bool) -> StateSchema:
     """Return the schema of a class or a dict, and add the errors of its fields to `invalid`."""
     schema = StateSchema(closed=closed or not isinstance(source, Mapping))
     add: Callable[..., object] = schema.add

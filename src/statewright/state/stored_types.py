@@ -25,25 +25,25 @@ def stored_types(schemas: Iterable[StateSchema], hints: Iterable[Any] = ()) -> f
     for schema in schemas:
         for field in schema.fields.values():
             if type(field.channel) is not Untracked:  # never saved
-                _collect(field.hint, classes, set())
+                _collect_classes(field.hint, classes, set())
     for hint in hints:
-        _collect(hint, classes, set())
+        _collect_classes(hint, classes, set())
     return frozenset(classes)
 
 
-def _collect(hint: Any, classes: set[type[Any]], seen: set[int]) -> None:
+def _collect_classes(hint: Any, classes: set[type[Any]], seen: set[int]) -> None:
     """Add the classes in an annotation, and those in the annotations of their fields."""
     if id(hint) in seen:
         return
     seen.add(id(hint))
     for part in get_args(hint):
-        _collect(part, classes, seen)
+        _collect_classes(part, classes, seen)
     if isinstance(hint, type) and hint.__module__ != "builtins":
         kind = cast("type[Any]", hint)
         if _has_generic_codec(kind) or _is_user_defined(kind):
             classes.add(kind)
         for part in () if issubclass(kind, Enum) else _hints(kind).values():
-            _collect(part, classes, seen)
+            _collect_classes(part, classes, seen)
 
 
 def _is_user_defined(kind: type[Any]) -> bool:

@@ -38,12 +38,12 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
                 yield DrawnNode(prefix + box.id, box.label, box.kind)
             else:
                 yield from _nodes(subgraph, f"{prefix}{box.id}:", depth - 1)
-    for name in _unreachable(graph):
+    for name in _unreachable_arrows(graph):
         yield DrawnNode(prefix + name, f"{name} (unreachable)", "unreachable")
     yield DrawnNode(prefix + END, LABELS[END], "end")
 
 
-def _unreachable(graph: Graph) -> Mapping[str, Sequence[Arrow]]:
+def _unreachable_arrows(graph: Graph) -> Mapping[str, Sequence[Arrow]]:
     """Return the arrows of unreachable states by name.
 
     They can never run, so they are not nodes of the graph: a front end lists them in the metadata of a node, under
@@ -104,19 +104,19 @@ def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
         ids = [box.id for box in boxes_by_node[name]] if name in boxes_by_node else [name]
         return [f"{prefix}{box_id}:{inner_end}" if box_id in subgraphs else prefix + box_id for box_id in ids]
 
-    for edge in _declared(graph):
+    for edge in _declared_edges(graph):
         for source, target in product(ends(edge.source, END), ends(edge.target, START)):
             yield DrawnEdge(source, target, edge.kind, edge.label)
     for box_id, subgraph in subgraphs.items():
         yield from _edges(subgraph, f"{prefix}{box_id}:", depth - 1)
 
 
-def _declared(graph: Graph) -> Iterator[DrawnEdge]:
+def _declared_edges(graph: Graph) -> Iterator[DrawnEdge]:
     """Yield the edges of one graph, in the order in which their sources were declared."""
     for source in (START, *(name for name, node in graph.nodes.items() if not is_hidden(node))):
-        edges = [*_outgoing(graph, source)]
+        edges = [*_outgoing_edges(graph, source)]
         yield from edges or [DrawnEdge(source, END)]
-    for source, arrows in _unreachable(graph).items():
+    for source, arrows in _unreachable_arrows(graph).items():
         yield from (DrawnEdge(source, *arrow) for arrow in arrows)
 
 
@@ -125,7 +125,7 @@ def is_hidden(node: Node) -> bool:
     return bool(_metadata(node, "hidden", False))
 
 
-def _outgoing(graph: Graph, source: str) -> Iterator[DrawnEdge]:
+def _outgoing_edges(graph: Graph, source: str) -> Iterator[DrawnEdge]:
     """Yield the edges from a node. A front end may replace them with those in `metadata["drawn"]`."""
     node = graph.nodes.get(source)
     drawn = _metadata(node, "drawn", None) if node is not None else None
@@ -137,12 +137,12 @@ def _outgoing(graph: Graph, source: str) -> Iterator[DrawnEdge]:
     for join in graph.joins_by_start.get(source, ()):
         yield DrawnEdge(source, join.end, "join")
     for branch in graph.branches.get(source, ()):
-        yield from _branch(graph, branch)
+        yield from _branch_edges(graph, branch)
     for target in (node.destinations or ()) if node is not None else ():
         yield DrawnEdge(source, END if target not in graph.nodes else target, "declared")
 
 
-def _branch(graph: Graph, branch: Branch) -> Iterator[DrawnEdge]:
+def _branch_edges(graph: Graph, branch: Branch) -> Iterator[DrawnEdge]:
     """Yield the arrows of a conditional edge: to each target, or to every node if its targets are not declared."""
     targets = branch.targets if branch.targets is not None else {name: name for name in (*graph.nodes, END)}
     for result, target in targets.items():

@@ -90,18 +90,18 @@ def _inspect(function: Callable[..., Any], is_bound: bool) -> Parameters:
     # A function without a state parameter may begin with the runtime.
     takes_state = first is not None and first.kind not in _KEYWORDS and not _is_runtime(hints.get(first.name))
     state_hint = hints.get(first.name) if first is not None and takes_state else None
-    asked: list[tuple[str, Injectable]] = []
+    injected: list[tuple[str, Injectable]] = []
     unknown: list[str] = []
     required: set[str] = set()
     for parameter in parameters[1:] if takes_state else parameters:
         kind = _injectable_kind(parameter, hints)
         if kind is not None:
-            asked.append((parameter.name, kind))
+            injected.append((parameter.name, kind))
             if parameter.default is parameter.empty:
                 required.add(parameter.name)
         elif parameter.default is parameter.empty and parameter.kind not in _VARIADIC:
             unknown.append(parameter.name)
-    return Parameters(takes_state, state_hint, tuple(asked), tuple(unknown), hints.get("return"), frozenset(required))
+    return Parameters(takes_state, state_hint, tuple(injected), tuple(unknown), hints.get("return"), frozenset(required))
 
 
 def _injectable_kind(parameter: inspect.Parameter, hints: dict[str, Any]) -> Injectable | None:

@@ -75,7 +75,7 @@ def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
         },
         created_at=saved.created_at,
         parent_config=checkpoint_config(saved.line, saved.parent_id) if saved.parent_id else None,
-        tasks=tuple(_task(task, saved) for task in due),
+        tasks=tuple(_task_snapshot(task, saved) for task in due),
         interrupts=tuple(question.shown() for question in pending.open),
     )
 
@@ -102,7 +102,7 @@ def checkpoint_config(line: BranchKey, checkpoint_id: str) -> dict[str, Any]:
     return {"configurable": configurable}
 
 
-def _task(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
+def _task_snapshot(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     pending = saved.pending
     result = pending.completed.get(task.id)
     return TaskSnapshot(
@@ -174,7 +174,7 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     """
     saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
     callers = perform_all(run, find_callers(line))
-    after = _head_of(run, line.namespace)
+    after = _load_head(run, line.namespace)
     if callers is None or after is None:
         return
     ids_before = {question.id for question in _questions_at(before)} if before is not None else set[str]()
@@ -204,7 +204,7 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
     for name in (node.name, *node.aliases):
         segment = name if node.memory == "thread" else f"{name}:{task.id}"
         inner_namespace = f"{namespace}|{segment}" if namespace else segment
-        saved = _head_of(run, inner_namespace)
+        saved = _load_head(run, inner_namespace)
         if saved is not None and not saved.metadata.get("reset"):
             state = snapshot_of(subgraph.program, saved)
             tasks = tuple(_with_state(run, subgraph.graph, inner_namespace, inner) for inner in state.tasks)
@@ -212,7 +212,7 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
     return task
 
 
-def _head_of(run: Run, namespace: str) -> SavedCheckpoint | None:
+def _load_head(run: Run, namespace: str) -> SavedCheckpoint | None:
     """Return the head of a namespace on the branch of the run."""
     line = cast(BranchKey, run.line)
     return resolve(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))

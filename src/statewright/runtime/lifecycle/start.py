@@ -388,7 +388,7 @@ def _start_with_command(
     if not command.resumes and command.update is None and not command.targets:
         raise EmptyInputError("The Command is empty. Pass resume=, update= or goto=.")
     if saved is None and command.resumes:
-        raise InvalidResume(_no_thread(run))
+        raise InvalidResume(_nothing_to_resume(run))
     checkpoint, pending, fork = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending(), None
     if saved is not None:
         checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=not command.resumes)
@@ -425,7 +425,7 @@ def _apply_command(run: Run, base: Checkpoint, command: Command[Any], commit_id:
     return apply_beside(program, base, [result], commit_id, base.frontier, base.held), result
 
 
-def _no_thread(run: Run) -> str:
+def _nothing_to_resume(run: Run) -> str:
     if run.saver is None:
         return "Resuming needs a checkpointer: compile(checkpointer=...) and call with a thread_id."
     return f"Thread {run.settings.thread_id!r} has no saved run to resume."

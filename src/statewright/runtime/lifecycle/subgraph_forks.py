@@ -104,7 +104,7 @@ def _copy_heads(
     for name in namespaces:
         head: SavedCheckpoint | None = yield Load(branch, None, name)
         if head is not None:
-            commits.append((yield from _copy(run, head, line._replace(namespace=name))))
+            commits.append((yield from _copy_to(run, head, line._replace(namespace=name))))
     return commits
 
 
@@ -120,7 +120,7 @@ def _restore_memories(
                 f"Thread {line.thread_id!r} cannot return to this checkpoint: the memory that the subgraph "
                 f"{namespace!r} had then was pruned. Choose a later checkpoint, or prune less."
             )
-        commits.append((yield from _copy(run, saved, line._replace(namespace=namespace))))
+        commits.append((yield from _copy_to(run, saved, line._replace(namespace=namespace))))
         commits.extend((yield from _restore_memories(run, line, saved.metadata.get("memories", {}))))
     return commits
 
@@ -147,7 +147,7 @@ def _reset_others(
     return commits
 
 
-def _copy(run: Run, saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, StepCommit]:
+def _copy_to(run: Run, saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, StepCommit]:
     """Load the head of `line`, and return the commit that makes a checkpoint the head in its place."""
     head: SavedCheckpoint | None = yield Load(line.branch, None, line.namespace)
     return (yield from _copy_commit(run, saved, line, head))
@@ -226,7 +226,7 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     siblings = yield from subgraph_commits(run, outermost, root, at_head=True, restart_calls=False)
     own = yield from _copy_commit(run, saved, line, head if branch == source.branch else None)
     own.pending = replace(saved.pending, answers={}, errors={}, attempts={}, retries={})
-    discarded_questions = _questions_inside(run, source)
+    discarded_questions = _load_question_ids(run, source)
     between: list[StepCommit] = []
     for caller in callers[1:]:
         replaced_head = caller.head if branch == source.branch else None
@@ -295,7 +295,7 @@ def _pending_without(caller: Caller, discarded_questions: set[str]) -> Pending:
     )
 
 
-def _questions_inside(run: Run, line: BranchKey) -> set[str]:
+def _load_question_ids(run: Run, line: BranchKey) -> set[str]:
     """Return the ids of all questions that were asked so far in the outermost call around a namespace."""
     saver, top = cast(Checkpointer, run.saver), line.namespace.partition("|")[0]
     ids: set[str] = set()

@@ -98,7 +98,7 @@ def update_thread(
     if not at_head:
         pending = pending.forked()
     commit_id, now = yield from draw_stamp(run, base.step + 1)
-    after, pending, results = _apply(run, base, pending, results, commit_id, cancel_pending=cancel_pending)
+    after, pending, results = _apply_updates(run, base, pending, results, commit_id, cancel_pending=cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
     beside: tuple[StepCommit, ...] = ()
@@ -194,7 +194,7 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
     )
 
 
-def _apply(
+def _apply_updates(
     run: Run,
     base: Checkpoint,
     pending: Pending,

@@ -60,7 +60,7 @@ def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
             note_refusal(run.parent, error)
         if run.claim is None or not run.claim.is_released_early or run.nested:
             raise
-        outcome = _stopped(run)
+        outcome = _stopped_outcome(run)
     if run.watch is not None and run.watch.wants("run_finished"):
         yield Emit(run_event("run_finished", run, outcome, outcome.checkpoint.step))
     if run.remembers and run.caller is not None:
@@ -116,7 +116,7 @@ def take_turn(
             check()
         holder = EarlierHolder(run_of(refusal.owner), _loaded_head(run))
         if not (yield AwaitTurn(refusal.owner)):
-            return _stopped(run)
+            return _stopped_outcome(run)
 
 
 def _loaded_head(run: Run) -> str | None:
@@ -145,7 +145,7 @@ def _forget_beginning(run: Run) -> None:
         run.claim.is_in_doubt = False
 
 
-def _stopped(run: Run) -> RunOutcome:
+def _stopped_outcome(run: Run) -> RunOutcome:
     """Return the outcome of a run that was stopped before it held its thread, or after it had lost it."""
     control = run.control
     if control is not None and control.cancel_reason is not None:

@@ -46,10 +46,10 @@ def unfinished_calls(graph: ThreadRuns, options: Mapping[str, Any]) -> Sequence[
     """
     thread_options = {name: options[name] for name in ("thread_id", "branch") if options.get(name) is not None}
     run = graph._thread_run(options.get("config"), thread_options)  # pyright: ignore[reportPrivateUsage]  # one package
-    return perform_all(run, _unfinished(run))
+    return perform_all(run, _load_unfinished_calls(run))
 
 
-def _unfinished(run: Run) -> Generator[Effect, Any, Sequence[SavedCheckpoint]]:
+def _load_unfinished_calls(run: Run) -> Generator[Effect, Any, Sequence[SavedCheckpoint]]:
     saved: SavedCheckpoint | None = yield Load(run.settings.branch)
     heads: list[SavedCheckpoint] = []
     if saved is not None:

@@ -49,7 +49,7 @@ def config_changes(graph: Graph, compiled: RunConfig, options: Mapping[str, Any]
         if checked_choice(name, options.get(name), choices) is not None:
             changes[name] = options[name]
     if options.get("context") is not None:
-        changes["context"] = _context(graph, options["context"])
+        changes["context"] = _as_context(graph, options["context"])
     budget: Budget | None = options.get("budget") or compiled.budget
     if budget is not None:
         _check_node(graph, budget.on_budget, "The budget")
@@ -91,7 +91,7 @@ def _check_node(graph: Graph, name: str | None, source: str) -> None:
         )
 
 
-def _context(graph: Graph, context: Any) -> Any:
+def _as_context(graph: Graph, context: Any) -> Any:
     """Return a context; a mapping is converted to an instance of the context schema."""
     schema = graph.context_schema
     if context is None or schema is None or not isinstance(context, Mapping):
