@@ -101,7 +101,8 @@ def _inspect(function: Callable[..., Any], is_bound: bool) -> Parameters:
                 required.add(parameter.name)
         elif parameter.default is parameter.empty and parameter.kind not in _VARIADIC:
             unknown.append(parameter.name)
-    return Parameters(takes_state, state_hint, tuple(injected), tuple(unknown), hints.get("return"), frozenset(required))
+    returns = hints.get("return")
+    return Parameters(takes_state, state_hint, tuple(injected), tuple(unknown), returns, frozenset(required))
 
 
 def _injectable_kind(parameter: inspect.Parameter, hints: dict[str, Any]) -> Injectable | None:

@@ -134,6 +134,7 @@ def _is_retry(run: Run) -> bool:
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """Load the checkpoint to start from, and the head. They differ if the caller has named an older checkpoint."""
     if run.caller is not None and (ended := run.caller.run.ended_calls.get(run.namespace)) is not None:
+        # This call has ended before in the same superstep, without saving its end, which is loaded below.
         if ended.run.parent is not None:
             ended.run.parent.attempt = run.caller.attempt  # saves by the earlier attempt would be rejected
         yield SaveCallers(ended)
@@ -230,6 +231,7 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
         if parent is not None:
             run.open_namespaces |= call_namespaces(run, parent.frontier)
         if run.caller is not None and run.saves_at_rest and head is None:
+            # With durability `exit`, the input of a new call is saved together with its end, if at all.
             run.uncommitted_from = NOTHING_SAVED
         else:
             if run.caller is not None and run.saves_at_rest:
@@ -337,7 +339,7 @@ def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Gene
 def _continue(
     run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending]]:
-    """Return the checkpoint to continue from, and its pending data. If it is not the head, it becomes it by a fork."""
+    """Return the checkpoint to continue from, and its pending data. An older checkpoint becomes the head by a fork."""
     checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=replay)
     if fork is not None:
         yield from save_commit(run, fork)
