@@ -111,7 +111,7 @@ def test_a_pruned_memory_is_reported_and_not_silently_empty(driver: Any, saver: 
     app.prune(PrunePolicy(keep_last=4), thread_id="t")
     ends = [one.config for one in app.get_state_history(thread_id="t") if not one.next]
     app.fork(ends[0], branch="new")
-    with pytest.raises(CheckpointNotFound, match="'child' remembered then was pruned"):
+    with pytest.raises(CheckpointNotFound, match="'child' had then was pruned"):
         app.fork(ends[-1], branch="old")
 
 

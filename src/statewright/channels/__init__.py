@@ -23,7 +23,7 @@ from statewright.channels.kinds import (
     Topic,
     Untracked,
 )
-from statewright.channels.messages import MessageBatch, Messages, add_messages, listed, without_own_ids
+from statewright.channels.messages import MessageBatch, Messages, add_messages, without_own_ids
 from statewright.channels.reducers import (
     AppendReducer,
     EphemeralReducer,
@@ -71,7 +71,6 @@ __all__ = [
     "difference",
     "is_overwrite",
     "is_reducer",
-    "listed",
     "overwrite",
     "overwritten",
     "without_own_ids",

@@ -40,13 +40,13 @@ def test_a_list_of_lists_alone_takes_lists(current: Any, updates: list[Any], new
 
 @pytest.mark.parametrize("update", ["x", 3, None, {"a": 1}, {1}])
 def test_a_list_that_takes_lists_refuses_a_bare_item_and_says_how_to_write_it(update: Any) -> None:
-    with pytest.raises(InvalidUpdateError, match=r"takes lists of items, found .* Write \["):
+    with pytest.raises(InvalidUpdateError, match=r"accepts only lists of items, found .* Write \["):
         Append(items=False).apply([], [update])
 
 
 @pytest.mark.parametrize("current", ["text", None, ("a",), 3, {"a": 1}])
 def test_only_a_list_can_be_appended_to(current: Any) -> None:
-    with pytest.raises(InvalidUpdateError, match="Only a list can be appended to, found"):
+    with pytest.raises(InvalidUpdateError, match="Only a list can be appended to, but the current value is"):
         Append().apply(current, ["x"])
 
 

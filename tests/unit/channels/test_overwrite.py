@@ -60,7 +60,7 @@ def test_no_updates_set_nothing() -> None:
     ],
 )
 def test_two_of_them_conflict_whatever_their_form_and_value(updates: list[Any]) -> None:
-    with pytest.raises(Conflict, match="one Overwrite a superstep"):
+    with pytest.raises(Conflict, match="only one Overwrite per superstep"):
         overwritten(updates)
 
 

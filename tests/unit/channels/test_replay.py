@@ -65,7 +65,7 @@ def test_neither_the_current_value_nor_the_change_is_changed_in_place(change: An
 
 
 def test_a_removal_of_what_is_not_there_is_refused() -> None:
-    with pytest.raises(InvalidUpdateError, match="Message '9', which is to be removed, does not exist"):
+    with pytest.raises(InvalidUpdateError, match="There is no message '9' to remove"):
         changed([ONE], Merged([RemoveMessage("9")]))
 
 

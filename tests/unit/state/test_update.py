@@ -104,7 +104,7 @@ def test_a_long_update_is_shown_in_short() -> None:
 
 
 def test_where_there_are_no_fields_the_error_says_so() -> None:
-    with pytest.raises(InvalidUpdateError, match="some of no fields"):
+    with pytest.raises(InvalidUpdateError, match="Fields: none"):
         UpdateReader({}, closed=True).read("text", "node", IDS)
 
 

@@ -19,7 +19,8 @@ from statewright.errors import (
 from statewright.ids import InterruptId, interrupt_id
 from statewright.runtime.core.effects import Load, RunTasks, Save, SavePending
 from statewright.runtime.invocation.outcome import Failure, Pause
-from statewright.runtime.lifecycle.start import TIMED_OUT, copy_with_id, read_answers
+from statewright.runtime.lifecycle.start import TIMED_OUT, read_answers
+from statewright.runtime.lifecycle.subgraph_forks import copy_with_id
 
 
 @pytest.fixture

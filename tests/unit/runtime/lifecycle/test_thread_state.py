@@ -180,9 +180,9 @@ def test_without_as_node_an_update_of_a_new_thread_is_input(make: Any, program: 
     ("updates", "reason"),
     [
         ([({"x": 2}, "elsewhere")], "as_node is 'elsewhere', which is not a node"),
-        ([({"x": 2}, None), ({"y": 2}, "a")], "each need as_node"),
+        ([({"x": 2}, None), ({"y": 2}, "a")], "needs as_node"),
         ([(3, "a")], "'a' returned 3"),
-        ([({"x": 2}, None)], "It is not clear which node.*a, c ran last"),
+        ([({"x": 2}, None)], "cannot be inferred: a, c ran last"),
     ],
 )
 def test_an_update_that_cannot_be_read_changes_nothing(
@@ -325,7 +325,7 @@ def test_a_branch_that_exists_is_not_forked_over(make: Any, program: Any, saver:
     make.rest_of(make.run(program, saver=saver), {"x": 1})
     fork(make, program, saver, "side")
 
-    with pytest.raises(InvalidUpdateError, match="a branch 'side' already"):
+    with pytest.raises(InvalidUpdateError, match="already has a branch 'side'"):
         fork(make, program, saver, "side")
 
 

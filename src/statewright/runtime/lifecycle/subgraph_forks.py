@@ -2,11 +2,11 @@
 
 This happens in forks, in rollbacks, and in runs that start from an older checkpoint. A subgraph with memory="thread"
 has a branch of its own for each branch of its thread. Each commit of its caller records the last checkpoint of the
-subgraph (`memories` in its metadata), so that a rollback or a fork restores the memory of that time. A call with
-memory="call" belongs to a task: if the task is due again and will run from its beginning, so will the call.
+subgraph (`memories` in its metadata), so that a rollback or a fork can restore the memory of that time. A call with
+memory="call" belongs to a task: if the task is due again and starts from its beginning, so does the call.
 
-The history of such a call is kept. To make it start over, a commit without values and tasks becomes its head, marked
-with `reset` in its metadata.
+The history of such a call is kept. To make it start over, a commit without values and tasks, marked with `reset` in
+its metadata, becomes its head.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def subgraph_commits(
 ) -> SubgraphCommits:
     """Return the commits of subgraphs that accompany the commit that makes `saved` the head of `line`.
 
-    `saved` is None for the beginning of the thread. `at_head` says whether it is the head of its own branch. If so, the
-    subgraphs keep their current state. Otherwise memories are restored as they were at `saved`, and calls start over
-    if `restart_calls`. Sets `run.memories`.
+    `saved` is None for the beginning of the thread. If it is the head of its own branch (`at_head`), the subgraphs keep
+    their current state. Otherwise memories are restored as they were at `saved`, and calls start over if
+    `restart_calls`. Sets `run.memories`.
     """
     memories = dict(saved.metadata.get("memories", {})) if saved is not None else {}
     run.memories = memories
@@ -46,7 +46,7 @@ def subgraph_commits(
         return ()
     due: set[str] = {task.id for task in saved.checkpoint.frontier} if saved is not None else set()
     if saved is not None and at_head and not restart_calls:
-        commits = yield from _copy_calls_and_memories(run, saved, line, inside, due)
+        commits = yield from _copy_calls_and_memories(run, saved, line, inside, prefix, due)
     else:
         commits = yield from _restore_memories(run, line, memories)
         if saved is not None and not restart_calls and saved.line.branch != line.branch:
@@ -61,22 +61,35 @@ def subgraph_commits(
 
 
 def _task_of(namespace: str, prefix: str) -> str:
-    """Return the id of the task that made the first call of a namespace after `prefix`; empty for memories."""
-    segment = namespace[len(prefix) :].partition("|")[0]
+    """Return the id of the task that made the first call of a namespace after `prefix`."""
+    return _task_in(_first_segment(namespace, prefix))
+
+
+def _first_segment(namespace: str, prefix: str) -> str:
+    return namespace[len(prefix) :].partition("|")[0]
+
+
+def _task_in(segment: str) -> str:
+    """Return the task id in a segment `node:task_id[:label]` of a namespace. In that of a memory there is none."""
     return segment.partition(":")[2].partition(":")[0]
 
 
+def parent_task_of(saved: SavedCheckpoint) -> str:
+    """Return the id of the task, in the superstep of its caller, that made a call."""
+    # A step or `@task` call may have made it: their ids follow that of the task after a colon.
+    return str(saved.metadata.get("parent_task", "")).partition(":")[0]
+
+
 def _copy_calls_and_memories(
-    run: Run, saved: SavedCheckpoint, line: BranchKey, inside: list[str], due: set[str]
+    run: Run, saved: SavedCheckpoint, line: BranchKey, inside: list[str], prefix: str, due: set[str]
 ) -> Generator[Effect, Any, list[StepCommit]]:
     """Return commits that copy the open calls and the memories of a branch in their current state."""
-    prefix = f"{line.namespace}|" if line.namespace else ""
     namespaces: list[str] = []
     for name in inside:
         if _task_of(name, prefix) in due:
             namespaces.append(name)
             continue
-        top = prefix + name[len(prefix) :].partition("|")[0]
+        top = prefix + _first_segment(name, prefix)
         head: SavedCheckpoint | None = yield Load(saved.line.branch, None, top)
         if head is not None and head.metadata.get("remembers"):
             namespaces.append(name)
@@ -91,7 +104,7 @@ def _copy_heads(
     for name in namespaces:
         head: SavedCheckpoint | None = yield Load(branch, None, name)
         if head is not None:
-            commits.append((yield from _copy(run, head, line._replace(namespace=name))))
+            commits.append((yield from _copy_to(run, head, line._replace(namespace=name))))
     return commits
 
 
@@ -104,10 +117,10 @@ def _restore_memories(
         saved: SavedCheckpoint | None = yield Load(line.branch, checkpoint_id, namespace)
         if saved is None:
             raise CheckpointNotFound(
-                f"Thread {line.thread_id!r} cannot go back there: what the subgraph {namespace!r} remembered then was "
-                f"pruned. Choose a later checkpoint, or prune less."
+                f"Thread {line.thread_id!r} cannot return to this checkpoint: the memory that the subgraph "
+                f"{namespace!r} had then was pruned. Choose a later checkpoint, or prune less."
             )
-        commits.append((yield from _copy(run, saved, line._replace(namespace=namespace))))
+        commits.append((yield from _copy_to(run, saved, line._replace(namespace=namespace))))
         commits.extend((yield from _restore_memories(run, line, saved.metadata.get("memories", {}))))
     return commits
 
@@ -126,7 +139,7 @@ def _reset_others(
         if _task_of(name, prefix) in due:
             must_reset = restart_calls or run.config.keeps_calls
         else:
-            top = prefix + name[len(prefix) :].partition("|")[0]
+            top = prefix + _first_segment(name, prefix)
             outer: SavedCheckpoint | None = head if top == name else (yield Load(line.branch, None, top))
             must_reset = top in copied or (outer is not None and bool(outer.metadata.get("remembers")))
         if must_reset:
@@ -134,8 +147,8 @@ def _reset_others(
     return commits
 
 
-def _copy(run: Run, saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, StepCommit]:
-    """Return the commit that makes a checkpoint the head of `line`."""
+def _copy_to(run: Run, saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, StepCommit]:
+    """Load the head of `line`, and return the commit that makes a checkpoint the head in its place."""
     head: SavedCheckpoint | None = yield Load(line.branch, None, line.namespace)
     return (yield from _copy_commit(run, saved, line, head))
 
@@ -147,8 +160,8 @@ def _copy_commit(
     before = saved.checkpoint
     step = (head if head is not None else saved).checkpoint.step + 1
     commit_id, now = yield from draw_stamp(run, step)
-    after = Checkpoint(commit_id, step, before.values, before.frontier, before.held, before.joins, before.reported)
-    # The original is the parent, except for calls of another branch: those are deleted when their tasks are done.
+    after = copy_with_id(before, commit_id, step)
+    # The original is the parent, except for a call on another branch: that is deleted when its task has ended.
     parent = before if saved.metadata.get("remembers") or line.branch == saved.line.branch else None
     commit = commit_of(run, parent, after, [], now, source="fork", pending=saved.pending, metadata=dict(saved.metadata))
     commit.put_beside(line, after, head.id if head is not None else None)
@@ -156,8 +169,21 @@ def _copy_commit(
     return commit
 
 
+def copy_with_id(checkpoint: Checkpoint, checkpoint_id: str, step: int | None = None) -> Checkpoint:
+    """Return a copy with another id, by default as the next step. The tasks are the same, so they keep their ids."""
+    return Checkpoint(
+        checkpoint_id,
+        checkpoint.step + 1 if step is None else step,
+        checkpoint.values,
+        checkpoint.frontier,
+        checkpoint.held,
+        checkpoint.joins,
+        checkpoint.reported,
+    )
+
+
 def _reset_commit(run: Run, head: SavedCheckpoint) -> Generator[Effect, Any, StepCommit]:
-    """Return the commit that resets a branch of a namespace: its history stays, and the next call starts over."""
+    """Return the commit that resets a namespace on a branch: its history stays, and the next call starts over."""
     commit_id, now = yield from draw_stamp(run, head.checkpoint.step + 1)
     after = Checkpoint(commit_id, head.checkpoint.step + 1, {}, ())
     metadata: dict[str, Any] = {"reset": True}
@@ -171,9 +197,9 @@ def _reset_commit(run: Run, head: SavedCheckpoint) -> Generator[Effect, Any, Ste
 
 # -- forks inside a subgraph call that has not ended
 #
-# A call is not a thread of its own: it is resumed when the task of its caller runs again. So a fork of one of its
-# checkpoints also commits every graph around it: with the same state, the calling task due again, and without the
-# questions and answers of the call.
+# A call is not a thread of its own: it is resumed when the task that made it runs again. So a fork of one of its
+# checkpoints also makes a commit for every graph around it, which has the same state, makes the calling task due again,
+# and discards the questions and answers of the call.
 
 Forking = Generator[Effect, Any, tuple[BranchKey, CheckpointId]]
 
@@ -200,7 +226,7 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     siblings = yield from subgraph_commits(run, outermost, root, at_head=True, restart_calls=False)
     own = yield from _copy_commit(run, saved, line, head if branch == source.branch else None)
     own.pending = replace(saved.pending, answers={}, errors={}, attempts={}, retries={})
-    discarded_questions = _questions_inside(run, source)
+    discarded_questions = _load_question_ids(run, source)
     between: list[StepCommit] = []
     for caller in callers[1:]:
         replaced_head = caller.head if branch == source.branch else None
@@ -209,9 +235,7 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
         between.append(commit)
     before = outermost.checkpoint
     commit_id, now = yield from draw_stamp(run, before.step + 1)
-    after = Checkpoint(
-        commit_id, before.step + 1, before.values, before.frontier, before.held, before.joins, before.reported
-    )
+    after = copy_with_id(before, commit_id)
     pending = _pending_without(callers[0], discarded_questions)
     metadata = {"nodes": outermost.metadata.get("nodes", [])}
     commit = commit_of(run, before, after, [], now, source="fork", pending=pending, metadata=metadata, releases=True)
@@ -237,9 +261,7 @@ def find_callers(line: BranchKey) -> Generator[Effect, Any, list[Caller] | None]
         inside: SavedCheckpoint | None = yield Load(line.branch, None, "|".join(segments[: depth + 1]))
         if head is None or inside is None:
             return None
-        task_id = segment.partition(":")[2].partition(":")[0]
-        if inside.metadata.get("remembers"):
-            task_id = str(inside.metadata.get("parent_task", "")).partition(":")[0]
+        task_id = parent_task_of(inside) if inside.metadata.get("remembers") else _task_in(segment)
         task = next((task for task in head.checkpoint.frontier if task.id == task_id), None)
         if task is None:
             return None
@@ -248,38 +270,37 @@ def find_callers(line: BranchKey) -> Generator[Effect, Any, list[Caller] | None]
 
 
 def _is_of_another_call(saved: SavedCheckpoint, task: Task) -> bool:
-    """Return True if a checkpoint is in the middle of an earlier call of a memory, which nothing could resume."""
-    caller = str(saved.metadata.get("parent_task", "")).partition(":")[0]
-    return caller != task.id and not saved.checkpoint.at_rest
+    """Return True if a checkpoint is in the middle of an earlier call with the same memory: it cannot be resumed."""
+    return parent_task_of(saved) != task.id and not saved.checkpoint.at_rest
 
 
 def ended_call_message(line: BranchKey) -> str:
-    """Explain why a checkpoint of a call cannot be forked, and which one can."""
+    """Return an error message: why a checkpoint of a call cannot be forked, and which checkpoint can."""
     return (
-        f"The call of a subgraph in namespace {line.namespace!r} has ended, so nothing would continue from there. "
-        f"Fork a checkpoint of thread {line.thread_id!r} itself from before the call: its history has them."
+        f"The call of a subgraph in namespace {line.namespace!r} has ended, so it cannot be continued from one of its "
+        f"checkpoints. Fork a checkpoint of thread {line.thread_id!r} itself, from before the call."
     )
 
 
 def _pending_without(caller: Caller, discarded_questions: set[str]) -> Pending:
-    """Return the pending data of the other tasks of a checkpoint; the caller is due as if it had not run."""
-    pending, own = caller.head.pending, caller.task.id
+    """Return the pending data of a checkpoint without those of the calling task, which is due as if it had not run."""
+    pending, caller_id = caller.head.pending, caller.task.id
     return Pending(
-        completed={task: result for task, result in pending.completed.items() if task != own},
-        interrupts={task: questions for task, questions in pending.interrupts.items() if task != own},
+        completed={task: result for task, result in pending.completed.items() if task != caller_id},
+        interrupts={task: questions for task, questions in pending.interrupts.items() if task != caller_id},
         answers={key: answer for key, answer in pending.answers.items() if key not in discarded_questions},
         journal=dict(pending.journal),
         paused=pending.paused,
-        settled={task: questions for task, questions in pending.settled.items() if task != own},
+        settled={task: questions for task, questions in pending.settled.items() if task != caller_id},
     )
 
 
-def _questions_inside(run: Run, line: BranchKey) -> set[str]:
-    """Return the ids of all questions that the outermost call around a namespace has asked so far."""
+def _load_question_ids(run: Run, line: BranchKey) -> set[str]:
+    """Return the ids of all questions that were asked so far in the outermost call around a namespace."""
     saver, top = cast(Checkpointer, run.saver), line.namespace.partition("|")[0]
     ids: set[str] = set()
     for name in resolve(saver.namespaces(line.thread_id)):
         if name == top or name.startswith((top + "|", top + ":")):
             for saved in resolve(saver.history(line.thread_id, namespace=name, branch=line.branch)):
-                ids.update(question.id for asked in saved.pending.interrupts.values() for question in asked)
+                ids.update(question.id for questions in saved.pending.interrupts.values() for question in questions)
     return ids
