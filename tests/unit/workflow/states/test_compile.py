@@ -6,7 +6,7 @@ import pytest
 
 from statewright.errors import GraphRecursionError
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.compile import find_reached_states, list_destinations
+from statewright.workflow.states.compile import find_reachable_states, list_destinations
 from statewright.workflow.states.engine.routing import find_chain_exits
 from statewright.workflow.states.language.model import Definition
 
@@ -49,7 +49,7 @@ def test_2_9_whoever_leads_to_the_end_leads_to_the_final_summary() -> None:
 
 
 def test_a_state_that_nothing_leads_to_is_no_node() -> None:
-    assert find_reached_states(definition()) == {"s", "l", "p", "q", "m"}
+    assert find_reachable_states(definition()) == {"s", "l", "p", "q", "m"}
     assert set(load_workflow(TEXT).graph().nodes) == {"s", "l", "p", "q", "m"}
 
 

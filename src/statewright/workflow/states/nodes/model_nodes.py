@@ -18,7 +18,7 @@ from statewright.workflow.states.engine.visit import ANSWER, Visit
 from statewright.workflow.states.expressions.output import parse_output
 from statewright.workflow.states.handlers import Call, Outcome
 from statewright.workflow.states.handlers.call import make_unresolved_reporter
-from statewright.workflow.states.handlers.summaries import conversation_text, split_batches
+from statewright.workflow.states.handlers.summaries import format_conversation, split_batches
 from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources
@@ -69,7 +69,7 @@ class ConversationSummary(ModelNode):
             return Outcome("")
         task = f"{call.prompt}\n\n" if call.prompt else ""
         parts = [
-            await self.ask(call, [Message(task + conversation_text(batch))], position=position)
+            await self.ask(call, [Message(task + format_conversation(batch))], position=position)
             for position, batch in enumerate(split_batches(call.history))
         ]
         return Outcome("\n\n".join(parts), calls=len(parts))
@@ -167,7 +167,7 @@ def _make_message(visit: Visit, call: Call) -> Message:
     """Return the message about an execution: its task, the item of its branch, its output, and the instruction."""
     sections = [("step_task", visit.prompt or None)]
     if visit.item is not None:
-        sections.append(("step_item", as_text(call.lineage.item(visit.item))))
+        sections.append(("step_item", as_text(call.lineage.get_item(visit.item))))
     sections.append(("step_output", as_text(visit.output)))
     parts = [f"<{name}>\n{text}\n</{name}>" for name, text in sections if text is not None]
     return Message("\n".join(parts) + f"\n\n{call.prompt}".rstrip())
