@@ -75,7 +75,7 @@ def test_2_10_mappings_make_the_output(transform: Callable[..., Any]) -> None:
 
 def test_2_10_mappings_see_the_fields_made_before_them(transform: Callable[..., Any]) -> None:
     assert transform({"a": 1}, script("a", "a + 1"), script("b", "a + 1")) == {"a": 2, "b": 3}
-    with pytest.raises(ExpressionError, match="there is no 'b'"):
+    with pytest.raises(ExpressionError, match="'b' is not defined"):
         transform({"a": 1}, script("c", "b + 1"), script("b", "a"))
 
 
