@@ -1,6 +1,6 @@
-"""Methods that modify a list or a map. Templates work on copies, so the scope never changes.
+"""Methods that modify a list or a map. Templates work on copies, so the scope does not change.
 
-Each takes the rendering, the value and the arguments, and charges for the items that it moves and adds.
+Each takes the rendering, the value and the arguments, and pays for the items that it moves or adds.
 """
 
 from __future__ import annotations
@@ -83,4 +83,5 @@ MUTATIONS: Final[dict[tuple[type, str], Callable[..., Any]]] = {
     (dict, "setdefault"): _set_default,
     (dict, "update"): _update,
 }
+"""By the type of the value and the name of the method."""
 MUTATION_NAMES: Final = frozenset(name for _, name in MUTATIONS)
