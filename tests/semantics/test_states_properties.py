@@ -274,7 +274,7 @@ class Interpreter:
     def context(self, log: Sequence[int]) -> dict[str, Any]:
         context: dict[str, Any] = {}
         for entry in (self.entries[number] for number in log):
-            if entry.merges_item:
+            if entry.fills:
                 context |= entry.item
             result = json.loads(entry.output)
             news = dict(result) if isinstance(result, dict) else {}

@@ -35,7 +35,7 @@ _METADATA: Final = frozenset(
         "fd00:c1::a9fe:a9fe",  # Oracle
     )
 )
-_IPV4: Final[Mapping[str, Kind]] = {
+_IPV4_KINDS: Final[Mapping[str, Kind]] = {
     "0.0.0.0/32": "unspecified",
     "0.0.0.0/8": "reserved",
     "10.0.0.0/8": "private",
@@ -56,7 +56,7 @@ _IPV4: Final[Mapping[str, Kind]] = {
     "224.0.0.0/4": "multicast",
     "240.0.0.0/4": "reserved",
 }
-_IPV6: Final[Mapping[str, Kind]] = {
+_IPV6_KINDS: Final[Mapping[str, Kind]] = {
     "::/128": "unspecified",
     "::1/128": "loopback",
     "fc00::/7": "private",
@@ -70,8 +70,8 @@ _IPV6: Final[Mapping[str, Kind]] = {
     "3fff::/20": "reserved",
     "2000::/3": "public",
 }
-_NETWORKS_4: Final[Sequence[tuple[IPv4Network, Kind]]] = [(IPv4Network(text), kind) for text, kind in _IPV4.items()]
-_NETWORKS_6: Final[Sequence[tuple[IPv6Network, Kind]]] = [(IPv6Network(text), kind) for text, kind in _IPV6.items()]
+_IPV4: Final[Sequence[tuple[IPv4Network, Kind]]] = [(IPv4Network(text), kind) for text, kind in _IPV4_KINDS.items()]
+_IPV6: Final[Sequence[tuple[IPv6Network, Kind]]] = [(IPv6Network(text), kind) for text, kind in _IPV6_KINDS.items()]
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 _COMPATIBLE: Final = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"))
@@ -89,14 +89,14 @@ def kind_of(address: Address) -> Kind:
     if address in _METADATA:
         return "metadata"
     if isinstance(address, IPv4Address):
-        return _find_kind(address, _NETWORKS_4, otherwise="public")
+        return _find_kind(address, _IPV4, otherwise="public")
     if (mapped := _mapped_address(address)) is not None:
         return kind_of(mapped)
     if any(kind_of(end) == "metadata" for end in _tunnel_ends(address)):
         return "metadata"
     if _is_isatap(address):
         return "reserved"
-    return _find_kind(address, _NETWORKS_6, otherwise="reserved")
+    return _find_kind(address, _IPV6, otherwise="reserved")
 
 
 def is_public(address: Address) -> bool:

@@ -76,7 +76,7 @@ class Router:
         """Return the transitions to the next state of a chain, one per branch."""
         target = transition.state_id or END_STATE
         if target == END_STATE:
-            return Routes(self._end_sends(), (END_STATE,))
+            return self._end()
         return Routes([Send(node_of(target), token) for token in tokens], ())
 
     def _split(self, transition: Next, token: Token, visit: Visit) -> Routes:
@@ -110,7 +110,7 @@ class Router:
         """Return the transitions past a chain without items: those that its last state takes if no condition holds."""
         transition = self._exits[visit.state]
         if transition is None:
-            return Routes(self._end_sends(), (END_STATE,))
+            return self._end()
         defaults = tuple(target for test, target in transition.branches if test is None) or transition.targets
         return self._gather(transition, defaults, token, visit)
 
@@ -127,15 +127,17 @@ class Router:
             if target != END_STATE
         }
         sends = [Send(node_of(target), token, gather=True) for target, token in tokens.items()]
-        return Routes([*sends, *(self._end_sends() if END_STATE in targets else ())], tuple(targets))
+        return Routes([*sends, *(self._end().sends if END_STATE in targets else ())], tuple(targets))
 
-    def _end_sends(self) -> list[Send]:
-        return [Send(self._final_node, Token(), gather=True)] if self._final_node is not None else []
+    def _end(self) -> Routes:
+        """Return the transition of a branch that ends."""
+        sends = [Send(self._final_node, Token(), gather=True)] if self._final_node is not None else []
+        return Routes(sends, (END_STATE,))
 
 
 def _branch_path(transition: Next, path: str, target: str, possible: Sequence[str], iteration: Iteration | None) -> str:
     """Return the path of the branch to a target: a child path if several targets may run concurrently."""
-    # They may after `state_ids`, or if the branches of an iteration take different transitions.
+    # `state_ids` starts all of its targets, and the branches of an iteration may select different targets.
     if len(possible) > 1 and (transition.state_ids is not None or iteration is not None):
         return child_path(path, possible.index(target), len(possible))
     return path

@@ -139,8 +139,7 @@ def merge_arrivals(tokens: Sequence[Token], state_id: str, lineage: Lineage) -> 
 
     A token that leaves an iteration whose branches could take different transitions follows all of these branches.
     """
-    ended = {token.ended for token in tokens if token.ended is not None}
-    merged = [_merge_ended(token, state_id, lineage) for token in tokens] if ended else tokens
+    merged = [_merge_ended(token, state_id, lineage) for token in tokens]
     token = combine_tokens(merged, lambda visit_id: lineage[visit_id].path)
     answers = lineage.list_pending_answers()
     return replace(token, after=(*token.after, *answers)) if answers else token

@@ -16,7 +16,9 @@ from typing import Any, Final
 DEPTH_LIMIT: Final = 100
 """Maximum nesting of lists and maps."""
 DIGIT_LIMIT: Final = 1000
-"""Maximum digits of an integer; Python needs quadratic time to parse them."""
+"""Maximum digits of an integer. Python needs quadratic time to parse them."""
+CONSTANTS: Final = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
+"""The constants of Python and JSON."""
 
 _SPACE: Final = re.compile(r"(?:\s|#[^\n]*\n)*+")
 # All repetitions are possessive, so that a million digits and a letter are rejected without backtracking.
@@ -26,8 +28,7 @@ _NUMBER: Final = re.compile(
     rf"|(?:{_DIGITS})?+\.?+(?:{_DIGITS})?+(?:[eE][+-]?+\d++)?+)(?![\w.])",
     re.ASCII,
 )
-_WORD: Final = re.compile(r"(?:None|True|False|null|true|false)\b")
-_WORDS: Final = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
+_CONSTANT: Final = re.compile(rf"(?:{'|'.join(CONSTANTS)})\b")
 _STRING: Final = re.compile(
     r"(?P<raw>[rR]?)[uU]?(?:"
     r"'''(?P<a>(?:[^\\']|\\.|'(?!''))*+)'''"
@@ -94,8 +95,8 @@ def _read_value(text: str, pos: int, depth: int) -> tuple[Any, int]:
         return _read_container(text, pos, depth + 1)
     if character and character in "'\"rRuU":
         return _read_strings(text, pos)
-    word = _WORD.match(text, pos)
-    return (_WORDS[word[0]], word.end()) if word else _read_number(text, pos)
+    constant = _CONSTANT.match(text, pos)
+    return (CONSTANTS[constant[0]], constant.end()) if constant else _read_number(text, pos)
 
 
 def _read_container(text: str, pos: int, depth: int) -> tuple[Any, int]:

@@ -21,7 +21,13 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Final, cast
 
-from statewright.workflow.states.expressions.literal import DEPTH_LIMIT, DIGIT_LIMIT, InvalidLiteral, read_literal_at
+from statewright.workflow.states.expressions.literal import (
+    CONSTANTS,
+    DEPTH_LIMIT,
+    DIGIT_LIMIT,
+    InvalidLiteral,
+    read_literal_at,
+)
 
 SIZE_LIMIT: Final = 2_000_000
 """Maximum characters of a text that is parsed; a longer text is its own value."""
@@ -32,7 +38,6 @@ ATTEMPT_LIMIT: Final = 64
 
 _VALUE_STARTS: Final = frozenset("{[(\"'0123456789-+.")
 """Characters with which a text that is a value as a whole may begin."""
-_WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _FENCES: Final = (("```", re.compile(r"```[ \t]*json\b\s*", re.I)), ("~~~", re.compile(r"~~~[ \t]*json\b\s*", re.I)))
 _OPENS_VALUE: Final = re.compile(r"""\{\s*["']|(?<![\w)\]])\[\s*(?:\{\s*["']|["'\[])""")
 """The beginning of a map with a key, or of a list of strings, maps or lists."""
@@ -78,8 +83,8 @@ def parse_text(text: str) -> Any:
     source = text.strip()
     if not source or len(text) > SIZE_LIMIT:
         return text
-    if source in _WORDS:
-        return _WORDS[source]
+    if source in CONSTANTS:
+        return CONSTANTS[source]
     try:
         value = _parse(source)
     except (RecursionError, MemoryError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -17,7 +17,7 @@ from statewright.workflow.states.language.model import State
 from statewright.workflow.states.templates import render_off_loop
 from statewright.workflow.states.templates.template import Report
 
-T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -91,21 +91,16 @@ def truncate(text: str, tokens: int, reason: str = "") -> str:
 logger = logging.getLogger("statewright")
 
 
-class Render(Protocol[T_co]):
-    """Renders a template, or several; see `Template.render`."""
-
-    def __call__(self, *, report: Report, work: int) -> T_co: ...
-
-
-async def render_for_state(label: str, state_id: str, runtime: Runtime[Any], render: Render[T_co]) -> T_co:
+async def render_for_state(label: str, state_id: str, runtime: Runtime[Any], render: Callable[..., T]) -> T:
     """Render templates of a state, and report their undefined placeholders.
 
-    Raises ExpressionError, which names the state and the `label` of the templates.
+    `render` takes `report` and `work`, like `Template.render`. Raises ExpressionError, which names the state and the
+    `label` of the templates.
     """
     unresolved: dict[str, None] = {}
 
-    def attempt(work: int) -> T_co:
-        unresolved.clear()  # by a first attempt, which ran out of work
+    def attempt(work: int) -> T:
+        unresolved.clear()  # those of a first attempt that exceeded its limit of work
         return render(report=lambda placeholder: unresolved.setdefault(placeholder), work=work)
 
     try:
