@@ -27,7 +27,7 @@ def read_cases(path: Path) -> list[Case]:
     """Read the cases from a JSON file. Raises InvalidConfig."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InvalidConfig(
             f"The cases in {str(path)!r} cannot be read: {error}. Write a JSON list of maps."
         ) from error
@@ -70,7 +70,7 @@ def _compare_values(case: Case, values: Mapping[str, Any]) -> Iterator[str]:
             yield f"the visits are {' '.join(actual)}, not {' '.join(names)}"
     for key, name in (("ctx", "context"), ("result", "result")):
         if case.get(key) is not None and values[name] != case[key]:
-            yield f"the {name} is {_json(values[name])}, not {_json(case[key])}"
+            yield f"the {name} is {_to_json(values[name])}, not {_to_json(case[key])}"
     for state, prefixes in cast("dict[str, Any]", case.get("prompts") or {}).items():
         yield from _compare_prompts(state, prefixes, [visit["prompt"] for visit in visits if visit["state"] == state])
 
@@ -85,5 +85,5 @@ def _compare_prompts(state: str, prefixes: Any, prompts: Sequence[Any]) -> Itera
             yield f"state {state!r} was prompted with {str(prompt)[:200]!r}, which does not begin with {prefix!r}"
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)[:500]

@@ -28,7 +28,7 @@ def build_graph(definition: Definition, handlers: HandlerFactory, *, max_items: 
         WorkflowState,
         input_schema=WorkflowInput,
         output_schema=WorkflowResult,
-        answers_to="visits",
+        answers_to="visits",  # an answer at a breakpoint becomes a visit; see `VisitLog`
         name=definition.name or "workflow",
     )
     summarizer, lineages = handlers.summarizer, Lineages()

@@ -11,11 +11,6 @@ from statewright.workflow.states.engine.visit import Visit
 Context = Mapping[str, Any]
 
 
-def merge_contexts(left: Context | None, right: Context | None) -> dict[str, Any]:
-    """Merge two contexts; keys of `right` win."""
-    return {**(left or {}), **(right or {})}
-
-
 def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] | None = None) -> Context:
     """Return the context after a visit, whose `item` is merged into the context first if the visit did so.
 
@@ -23,7 +18,7 @@ def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] 
     other branches have added. `seen` is None if the context belongs to one branch.
     """
     if visit.merges_item and isinstance(item, dict):
-        context = merge_contexts(context, cast("dict[str, Any]", item))
+        context = {**context, **cast("dict[str, Any]", item)}
     effects = visit.effects
     updates = extract_updates(visit.result, splits=effects.splits) if effects.store else {}
     output = {effects.output_key: visit.output} if effects.output_key is not None else {}
@@ -37,9 +32,9 @@ def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] 
     elif effects.append:
         context = append_values(context, {**updates, **output})
     elif updates:
-        context = merge_contexts(context, updates)
+        context = {**context, **updates}
     if output and (effects.clear or not effects.append):
-        context = merge_contexts(context, output)
+        context = {**context, **output}
     if not effects.reset:
         return context
     return {name: value for name, value in context.items() if name not in effects.reset or not may_remove(name)}

@@ -35,9 +35,13 @@ class Effects:
     """Effects of a visit on the context and the history."""
 
     store: bool = True
+    """True if the keys of its result are written to the context."""
     output_key: str | None = None
+    """The key of the context to which its output is written as a whole."""
     clear: bool | Literal["keep_current"] = False
+    """True if the context is cleared. With `keep_current`, the keys of its result are written afterwards."""
     reset: tuple[str, ...] = ()
+    """Keys that are removed from the context."""
     append: bool = False
     """True if its values are appended to lists in the context."""
     remember: bool = True

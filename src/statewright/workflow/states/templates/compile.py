@@ -68,13 +68,13 @@ def _text(rendering: Rendering, value: Any = "") -> str:
     return rendering.to_text(value)
 
 
-def _dict(rendering: Rendering, *maps: Any, **named: Any) -> dict[str, Any]:
-    rendering.spend_steps(sum(map(len, (*maps, named))))
-    return dict(*maps, **named)
+def _dict(rendering: Rendering, *maps: Any, **kwargs: Any) -> dict[str, Any]:
+    rendering.spend_steps(sum(map(len, (*maps, kwargs))))
+    return dict(*maps, **kwargs)
 
 
-def _namespace(rendering: Rendering, *maps: dict[str, Any], **named: Any) -> Namespace:
-    return Namespace(_dict(rendering, *maps, **named))
+def _namespace(rendering: Rendering, *maps: dict[str, Any], **kwargs: Any) -> Namespace:
+    return Namespace(_dict(rendering, *maps, **kwargs))
 
 
 CALLABLE: Final[dict[str, Callable[..., Any]]] = {
@@ -189,11 +189,11 @@ class ExpressionCompiler(NodeVisitor):
             bounds = [self.compile(bound) if bound else None for bound in (part.start, part.stop, part.step)]
 
             def evaluate(rendering: Rendering) -> Any:
-                whole = value(rendering)
-                if isinstance(whole, Missing):
-                    return whole
+                container = value(rendering)
+                if isinstance(container, Missing):
+                    return container
                 start, stop, step = [require(bound(rendering)) if bound is not None else None for bound in bounds]
-                return get_slice(rendering, whole, start, stop, step)
+                return get_slice(rendering, container, start, stop, step)
 
             return evaluate
         key, missing = self.compile(node.arg), Missing(_format_path(node))
@@ -303,11 +303,11 @@ class ExpressionCompiler(NodeVisitor):
     def _compile_arguments(self, node: Any) -> Callable[[Rendering], Arguments]:
         if node.dyn_args is not None or node.dyn_kwargs is not None:
             self.reject(node, "Unpacking arguments with a star", "Write the arguments out.")
-        args, named = self.compile_all(node.args), {pair.key: self.compile(pair.value) for pair in node.kwargs}
+        args, kwargs = self.compile_all(node.args), {pair.key: self.compile(pair.value) for pair in node.kwargs}
 
         def evaluate(rendering: Rendering) -> Arguments:
-            positional = [require(step(rendering)) for step in args]
-            return positional, {name: require(step(rendering)) for name, step in named.items()}
+            arg_values = [require(step(rendering)) for step in args]
+            return arg_values, {name: require(step(rendering)) for name, step in kwargs.items()}
 
         return evaluate
 
@@ -316,12 +316,12 @@ def _evaluate_to_nothing(rendering: Rendering) -> Missing:
     return NOTHING
 
 
-def _invoke(function: Callable[..., Any], leading: list[Any], args: list[Any], named: dict[str, Any]) -> Any:
+def _invoke(function: Callable[..., Any], leading: list[Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Call a function with leading arguments, and with those that a template passes."""
-    return function(*leading, *args, **named)
+    return function(*leading, *args, **kwargs)
 
 
-def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], named: dict[str, Any]) -> Any:
+def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if isinstance(value, Loop):
         if name not in _LOOP_METHODS:
             raise ExpressionError(f"loop has no method .{name}()")
@@ -331,7 +331,7 @@ def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], n
     method = MUTATIONS.get((kind, name)) or METHODS.get(kind, {}).get(name)
     if method is None:
         raise ExpressionError(f"{describe_kind(cast('object', value))} has no method .{name}()")
-    return method(rendering, value, *args, **named)
+    return method(rendering, value, *args, **kwargs)
 
 
 def _check_key(value: Any) -> Any:

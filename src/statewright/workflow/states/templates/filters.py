@@ -113,34 +113,34 @@ def _round(rendering: Rendering, value: Any, precision: int = 0, method: str = "
 # -- a filter or test for each item
 
 
-def _map(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any]:
+def _map(rendering: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
     """Apply a filter to each item, or read an attribute of each, which may be missing."""
     items = read_items(rendering, value)
     if not args:
-        attribute = named.pop("attribute", None)
-        if attribute is None or named.keys() - {"default"}:
+        attribute = kwargs.pop("attribute", None)
+        if attribute is None or kwargs.keys() - {"default"}:
             raise ExpressionError("map needs the name of a filter, or attribute='...'")
         read = part_reader(rendering, attribute)
-        if "default" in named:
-            return [default(read(item), named["default"]) for item in items]
+        if "default" in kwargs:
+            return [default(read(item), kwargs["default"]) for item in items]
         return [read(item) for item in items]
     name, *others = args
     if name == "map" or name not in FILTER_NAMES:
         raise ExpressionError(f"the filter {str(name)[:40]!r} does not exist")
-    return [apply_filter(rendering, name, item, others, named) for item in items]
+    return [apply_filter(rendering, name, item, others, kwargs) for item in items]
 
 
 def _select(keeps: bool, by_attribute: bool) -> Filter:
     """Return a filter that keeps the items which pass a test, or those which fail it if `keeps` is False."""
 
-    def call(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any]:
+    def call(rendering: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
         attribute, args = (args[0], args[1:]) if by_attribute else (None, args)
         name, *others = args or ("truthy",)
         if name not in TESTS:
             raise ExpressionError(f"the test {str(name)[:40]!r} does not exist")
         read, test = part_reader(rendering, attribute), TESTS[name]
         items = read_items(rendering, value)
-        return [item for item in items if bool(test(rendering, read(item), *others, **named)) is keeps]
+        return [item for item in items if bool(test(rendering, read(item), *others, **kwargs)) is keeps]
 
     return call
 
@@ -170,7 +170,7 @@ FILTER_NAMES: Final = (*FILTERS, *DEFAULT_NAMES)
 
 
 def apply_filter(
-    rendering: Rendering, name: str, value: Any, args: tuple[Any, ...] | list[Any], named: Mapping[str, Any]
+    rendering: Rendering, name: str, value: Any, args: tuple[Any, ...] | list[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Apply a filter to a value. A missing value stays missing, except with `default`.
 
@@ -178,7 +178,7 @@ def apply_filter(
     """
     rendering.step()
     if name in DEFAULT_NAMES:
-        return default(value, *args, **named)
+        return default(value, *args, **kwargs)
     if isinstance(value, Missing):
         return value
-    return FILTERS[name](rendering, value, *args, **named)
+    return FILTERS[name](rendering, value, *args, **kwargs)

@@ -53,11 +53,11 @@ def _clear(rendering: Rendering, value: Any) -> None:
     value.clear()
 
 
-def _update(rendering: Rendering, value: dict[str, Any], *others: dict[str, Any], **named: Any) -> None:
-    added = sum(map(len, (*others, named)))
+def _update(rendering: Rendering, value: dict[str, Any], *others: dict[str, Any], **kwargs: Any) -> None:
+    added = sum(map(len, (*others, kwargs)))
     rendering.check_size(len(value) + added)
     rendering.spend_steps(added)
-    value.update(*others, **named)
+    value.update(*others, **kwargs)
 
 
 def _set_default(rendering: Rendering, value: dict[str, Any], key: str, default: Any = None) -> Any:

@@ -10,22 +10,17 @@ from statewright.workflow.states.engine.context import (
     extract_updates,
     format_input,
     make_initial_context,
-    merge_contexts,
 )
 from statewright.workflow.states.engine.visit import Effects, Visit
 from statewright.workflow.states.expressions.output import parse_output
 
 
-def test_2_2_the_reducer_puts_right_over_left_and_takes_none_for_empty() -> None:
-    left = {"a": {"x": 1}, "b": 1}
-    assert merge_contexts(left, {"a": {"y": 2}}) == {"a": {"y": 2}, "b": 1}
-    assert merge_contexts(None, None) == {}
-    assert merge_contexts(left, None) == left
-    assert left == {"a": {"x": 1}, "b": 1}
-
-
 def visit(output: Any, *, merges_item: bool = False, **effects: Any) -> Visit:
     return Visit("1.0", "s", output, merges_item=merges_item, effects=Effects(**effects))
+
+
+def test_2_2_a_result_replaces_the_values_of_its_keys_as_a_whole() -> None:
+    assert apply_visit({"a": {"x": 1}, "b": 1}, visit('{"a": {"y": 2}}'), None) == {"a": {"y": 2}, "b": 1}
 
 
 def test_no_context_is_changed_in_place() -> None:
