@@ -33,7 +33,7 @@ class RunFollower:
     async def events(self) -> AsyncGenerator[Any]:
         """Yield events until the run has ended and all of its events have been received."""
         while True:
-            start, pause = self._settings.clock.monotonic(), None
+            opened_at, pause = self._settings.clock.monotonic(), None
             try:
                 last_event_id = str(self._last_seq) if self._last_seq else None
                 async with self._connection.stream(self._call, last_event_id) as (head, pieces):
@@ -46,7 +46,7 @@ class RunFollower:
                                 if (event := self._read_event(message)) is not None:
                                     yield event
             except ConnectionLost as lost:
-                self._count_failure(start)
+                self._count_failure(opened_at)
                 if self._failures > self._settings.retries:
                     raise make_unreachable_error(self._call, self._settings.base_url, lost) from lost.__cause__
                 pause = self._settings.pause(self._failures)
@@ -56,12 +56,12 @@ class RunFollower:
                         for event in events:
                             yield event
                     return
-                self._count_failure(start)  # the server is stopping, or a proxy has closed a long stream
+                self._count_failure(opened_at)  # the server is stopping, or a proxy has closed a long stream
                 pause = self._settings.pause(min(self._failures, 5))
             await self._connection.sleep(pause)
 
-    def _count_failure(self, start: float) -> None:
-        was_stable = self._settings.clock.monotonic() - start > _STABLE_AFTER
+    def _count_failure(self, opened_at: float) -> None:
+        was_stable = self._settings.clock.monotonic() - opened_at > _STABLE_AFTER
         self._failures = 1 if was_stable else self._failures + 1
 
     def _pause_after(self, reply: Reply) -> float:

@@ -38,7 +38,11 @@ class ConfigFault(NamedTuple):
 
 
 class ConfigReader:
-    """Reads one map of a config, and collects errors and warnings in `faults`."""
+    """Reads one map of a config, and collects errors and warnings in `faults`.
+
+    The methods `text`, `flag`, `items` and `texts` return the value of a key. A value of another type is a fault, and
+    the default is returned instead.
+    """
 
     def __init__(
         self, config: Mapping[str, Any], path: Path = ("config",), faults: list[ConfigFault] | None = None
@@ -54,7 +58,7 @@ class ConfigReader:
         return key in self._config
 
     def anything(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, which may be of any type, or null."""
+        """Return the value of a key of any type."""
         self._read.add(key)
         return self._config.get(key, default)
 

@@ -19,9 +19,12 @@ COUNT_LIMIT: Final = 1000
 """Maximum patterns of one list."""
 _SIZE_LIMIT: Final = 2_000_000
 """Maximum bytes of a compiled pattern."""
-_LIKELY_REGEX: Final = re.compile(r"[()|+]|\.\*|\.\?|\{\d+,?\d*\}|\[\^")
 _CERTAIN_REGEX: Final = re.compile(r"^\^|\\|\$$")
+"""Syntax that only regular expressions have."""
 _CERTAIN_GLOB: Final = re.compile(r"^\*|\*\*|/\*")
+"""Syntax that only globs have."""
+_LIKELY_REGEX: Final = re.compile(r"[()|+]|\.\*|\.\?|\{\d+,?\d*\}|\[\^")
+"""Syntax of regular expressions that may also occur in the names of files."""
 _WILDCARD: Final = re.compile(
     r"(?P<folders>(?:(?<=/)|^)\*\*/)|(?P<anything>\*\*)|(?P<star>\*)|(?P<single>\?)|\[(?P<set>!?\]?[^\]]*)\]"
 )
@@ -45,7 +48,7 @@ def compile_glob(glob: str) -> Matcher:
 
 
 def is_regex(pattern: str) -> bool:
-    """Return whether a pattern is read as a regular expression, which depends on characters that globs do not have."""
+    """Return whether a pattern is read as a regular expression, and not as a glob."""
     if _CERTAIN_REGEX.search(pattern):
         return True
     return _CERTAIN_GLOB.search(pattern) is None and _LIKELY_REGEX.search(pattern) is not None

@@ -63,7 +63,7 @@ def compile_blocks(source: str) -> Compiled:
         if problems:
             problem = problems[0]
             rendering.line = problem.line
-            raise ExpressionError(f"{problem.message} {problem.suggestion}")
+            raise ExpressionError(f"{problem.message} {problem.suggestion}".rstrip())
         rendering.frames.append({})
         body(rendering)
 

@@ -127,7 +127,7 @@ class TransformNode:
     def _transform(self, call: Call) -> Data:
         config, report = self._config, make_unresolved_reporter(call.runtime, call.state.id)
         try:
-            return self._convert(self._compute_fields(self._read_source(call), report))
+            return self._convert(self._compute_fields(self._read_data(call), report))
         except StatewrightError as error:
             if config.on_error == "skip":
                 return {}
@@ -139,7 +139,7 @@ class TransformNode:
     def _is_lenient(self) -> bool:
         return self._config.on_error == "partial"
 
-    def _read_source(self, call: Call) -> Data:
+    def _read_data(self, call: Call) -> Data:
         try:
             return self._config.source.read(call)
         except StatewrightError as error:
