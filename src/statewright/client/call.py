@@ -118,8 +118,10 @@ def _json_default(value: object) -> Any:
     match value:
         case datetime():
             return value.isoformat()
-        case Mapping() | set() | frozenset():
-            return dict(value) if isinstance(value, Mapping) else sorted(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case Mapping():
+            return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case set() | frozenset():
+            return sorted(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         case _:
             dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
             if dump is not None:  # a pydantic model

@@ -55,7 +55,8 @@ SECRET_NAMES: Final = (
     "ssn",
     "social security number",
 )
-"""Names of secrets, as words. Their plurals match too, except that of `token`: `max_tokens` is a count."""
+"""Names of secrets, as words. Their plurals match too, except that of `token`, because `max_tokens` is a count. So the
+plurals of its qualified forms are listed."""
 WITHOUT_PLURAL: Final = frozenset({"token"})
 MAX_LENGTH: Final = 200
 """Characters of a name that are compared, from its end, so that a longer name, probably hostile, costs no more."""

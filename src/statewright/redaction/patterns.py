@@ -1,8 +1,8 @@
 """The shapes of secrets in text.
 
-For any text, each pattern takes time in proportion to its length. All repetitions are possessive (`++`), so they never
-backtrack, and each pattern begins at a character that cannot occur inside one of its repetitions, so no attempt reads
-again what another attempt has read.
+For any text, each pattern takes time in proportion to its length. Unbounded repetitions are possessive (`++`), so they
+never backtrack, and a pattern begins at a character that cannot occur inside one of its repetitions, so no attempt
+reads again what another attempt has read.
 
 There are two kinds of patterns. Some secrets are recognisable by themselves, such as a key that begins with `sk-`.
 Their patterns have a `noun`, and `find_secret` searches for them in texts that must not contain secrets. Others are

@@ -77,7 +77,7 @@ def _namespace(rendering: Rendering, *maps: dict[str, Any], **kwargs: Any) -> Na
     return Namespace(_dict(rendering, *maps, **kwargs))
 
 
-CALLABLE: Final[dict[str, Callable[..., Any]]] = {
+TEMPLATE_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **FUNCTIONS,
     "range": _range,
     "str": _text,
@@ -124,6 +124,7 @@ class ExpressionCompiler(NodeVisitor):
         return run
 
     def compile_all(self, expressions: Sequence[nodes.Node]) -> tuple[Step, ...]:
+        """Compile several expressions."""
         return tuple(map(self.compile, expressions))
 
     def report(self, line: int, construct: str, advice: str) -> None:
@@ -287,10 +288,10 @@ class ExpressionCompiler(NodeVisitor):
         if isinstance(node.node, nodes.Getattr):
             return self._compile_method_call(node.node, arguments)
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
-        if name not in CALLABLE:
+        if name not in TEMPLATE_FUNCTIONS:
             construct = f"{name[:40]}()" if name else "A call of anything but a function or method"
-            return self._reject_name(node, construct, name, CALLABLE, "Functions")
-        function = CALLABLE[name]
+            return self._reject_name(node, construct, name, TEMPLATE_FUNCTIONS, "Functions")
+        function = TEMPLATE_FUNCTIONS[name]
         return lambda rendering: _invoke(function, [rendering], *arguments(rendering))
 
     def _compile_method_call(self, method: nodes.Getattr, arguments: Callable[[Rendering], Arguments]) -> Step:
@@ -327,8 +328,8 @@ def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], k
             raise ExpressionError(f"loop has no method .{name}()")
         rendering.spend_deep(args)
         return value.cycle(*args) if name == "cycle" else value.changed(*args)
-    kind: type[Any] = list if isinstance(value, list) else cast("type[Any]", type(value))  # a Group is a list
-    method = MUTATIONS.get((kind, name)) or METHODS.get(kind, {}).get(name)
+    value_type: type[Any] = list if isinstance(value, list) else cast("type[Any]", type(value))  # a Group is a list
+    method = MUTATIONS.get((value_type, name)) or METHODS.get(value_type, {}).get(name)
     if method is None:
         raise ExpressionError(f"{describe_kind(cast('object', value))} has no method .{name}()")
     return method(rendering, value, *args, **kwargs)
