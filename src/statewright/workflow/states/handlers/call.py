@@ -97,18 +97,18 @@ async def render_for_state(label: str, state_id: str, runtime: Runtime[Any], ren
     `render` takes `report` and `work`, like `Template.render`. Raises ExpressionError, which names the state and the
     `label` of the templates.
     """
-    unresolved: dict[str, None] = {}
+    unresolved: list[str] = []
 
     def attempt(work: int) -> T:
         unresolved.clear()  # those of a first attempt that exceeded its limit of work
-        return render(report=lambda placeholder: unresolved.setdefault(placeholder), work=work)
+        return render(report=unresolved.append, work=work)
 
     try:
         result = await render_off_loop(attempt)
     except ExpressionError as error:
         raise ExpressionError(f"The {label} of state {state_id!r}: {error}") from error
     report = make_unresolved_reporter(runtime, state_id)
-    for placeholder in unresolved:
+    for placeholder in dict.fromkeys(unresolved):
         report(placeholder)
     return result
 
