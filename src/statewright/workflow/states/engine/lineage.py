@@ -139,9 +139,9 @@ class Lineage:
                 break
             visits.append(self._visits[after[0]])
             after = visits[-1].after
-        outer = self._get_view_after(iteration)
-        visible = {name: value for name, value in outer.context.items() if name in visible_keys}
-        return self._apply_visits(BranchView(visible, outer.messages), reversed(visits))
+        start = self._get_view_after(iteration)
+        visible = {name: value for name, value in start.context.items() if name in visible_keys}
+        return self._apply_visits(BranchView(visible, start.messages), reversed(visits))
 
     def _get_view_after(self, visit_id: str) -> BranchView:
         """Return the view after a visit, built from the nearest ancestor with a cached view."""
@@ -167,9 +167,9 @@ class Lineage:
         """Apply visits to a view; with `merges` they come from several branches."""
         context, messages = view.context, dict(view.messages)
         for visit in visits:
-            own = self.get_view(visit.after) if merges and _removes_content(visit) else None
-            context = apply_visit(context, visit, self.get_item(visit.item), own.context if own is not None else None)
-            _update_messages(messages, visit, own.messages if own is not None else messages)
+            seen = self.get_view(visit.after) if merges and _removes_content(visit) else None
+            context = apply_visit(context, visit, self.get_item(visit.item), seen.context if seen is not None else None)
+            _update_messages(messages, visit, seen.messages if seen is not None else messages)
         return BranchView(context, messages)
 
     def _list_ancestors(self, after: Sequence[str]) -> list[Visit]:

@@ -142,8 +142,8 @@ def _read_strings(text: str, pos: int) -> tuple[str, int]:
         raise InvalidLiteral(pos)
     while match is not None:
         pos = match.end()
-        inner = match["a"] or match["b"] or match["c"] or match["d"] or ""
-        parts.append(inner if match["raw"] or "\\" not in inner else _ESCAPE.sub(_unescape, inner))
+        content = match["a"] or match["b"] or match["c"] or match["d"] or ""
+        parts.append(content if match["raw"] or "\\" not in content else _ESCAPE.sub(_unescape, content))
         match = _STRING.match(text, _skip_space(text, pos))
     return "".join(parts), pos
 

@@ -31,8 +31,8 @@ MISSING: Final[Any] = object()
 def resolve_items(result: Any, iter_key: str) -> list[Any]:
     """Return the items over which a state iterates, from its parsed result.
 
-    The key applies to a map only; a list is used as it is, unless the key is a JSON pointer. A value that is not a list
-    is the only item. Raises RoutingError if a map lacks the key, or a pointer has no value.
+    A JSON pointer is followed in any result, and any other key is looked up only in a map. If the value is a list, its
+    items are returned; any other value is the only item. Raises RoutingError if there is no such key or value.
     """
     if iter_key.startswith("/"):
         return _to_items(get_at_pointer(result, iter_key))

@@ -142,14 +142,14 @@ class StateProcessor(ModelNode):
         """Return the executions to process, in order, without those of this state, which a loop may repeat."""
         if _SUCCEEDED not in self._config.statuses:
             return []
-        own, prefix = call.state.id, self._config.state_id
+        state_id, prefix = call.state.id, self._config.state_id
         visits = [
-            visit for visit in call.lineage if visit.state not in (ANSWER, own) and visit.state.startswith(prefix)
+            visit for visit in call.lineage if visit.state not in (ANSWER, state_id) and visit.state.startswith(prefix)
         ]
         limit = self._resources.limits.questions
         if len(visits) > limit:
             raise InvalidConfig(
-                f"State {own!r} would call a model for {len(visits)} executions of states; at most {limit} are "
+                f"State {state_id!r} would call a model for {len(visits)} executions of states; at most {limit} are "
                 f"allowed. Narrow state_id, or raise the limit."
             )
         return visits

@@ -332,9 +332,9 @@ def _read_key(source: str) -> str | None:
 
     A plain name is not looked up in this way, because a variable of the template takes precedence over the scope.
     """
-    inner = source[2:-2]
+    content = source[2:-2]
     # Without the characters that control whitespace, as in `{{- name -}}`.
-    key = inner.removeprefix(inner[:1] if inner[:1] in "+-" else "").removesuffix("-").strip()
+    key = content.removeprefix(content[:1] if content[:1] in "+-" else "").removesuffix("-").strip()
     return None if key.isidentifier() else key
 
 
