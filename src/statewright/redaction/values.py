@@ -11,6 +11,7 @@ import base64
 import html
 import json
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
@@ -30,14 +31,17 @@ _UNESCAPED_BY_JAVASCRIPT: Final = "!'()*"
 
 
 class KnownSecrets:
-    """A set of secret values, which it finds and masks in text and JSON."""
+    """A set of secret values, which it finds and masks in text and JSON. Thread-safe."""
 
-    __slots__ = ("_min_length", "_regex", "_spellings")
+    __slots__ = ("_compiled", "_lock", "_min_length", "_spellings")
 
     def __init__(self, values: Iterable[str] = (), *, min_length: int = MIN_LENGTH) -> None:
         self._min_length = min_length
+        self._lock = threading.Lock()
+        """Held while values are added."""
         self._spellings: frozenset[str] = frozenset()
-        self._regex: re.Pattern[str] | None = None
+        self._compiled: tuple[frozenset[str], re.Pattern[str]] | None = None
+        """The regular expression, with the spellings from which it was compiled: others may have been added since."""
         for value in values:
             self.add(value)
 
@@ -53,9 +57,10 @@ class KnownSecrets:
     def add(self, value: str) -> None:
         """Add a value, and each of its lines. Those that are too short are ignored."""
         parts = {part for part in (value, value.strip(), *value.splitlines()) if len(part.strip()) >= self._min_length}
-        # A new set, because another thread may be reading the old one.
-        self._spellings = self._spellings | {spelling for part in parts for spelling in _spellings(part)}
-        self._regex = None
+        spellings = {spelling for part in parts for spelling in _spellings(part)}
+        with self._lock:
+            # A new set, because another thread may be reading the old one.
+            self._spellings = self._spellings | spellings
 
     def appear_in(self, text: str) -> bool:
         """Return True if the text contains one of the values."""
@@ -65,11 +70,11 @@ class KnownSecrets:
         """Replace each of the values in a text by a mark."""
         if not self.appear_in(text):
             return text
-        regex = self._regex
-        if regex is None:
-            longest_first = sorted(self._spellings, key=lambda spelling: (-len(spelling), spelling))
-            self._regex = regex = re.compile("|".join(map(re.escape, longest_first)))
-        return regex.sub(HIDDEN, text)
+        spellings, compiled = self._spellings, self._compiled
+        if compiled is None or compiled[0] is not spellings:
+            longest_first = sorted(spellings, key=lambda spelling: (-len(spelling), spelling))
+            self._compiled = compiled = spellings, re.compile("|".join(map(re.escape, longest_first)))
+        return compiled[1].sub(HIDDEN, text)
 
     def mask_json(self, value: Any) -> Any:
         """Replace each of the values in a JSON value by a mark, including the keys of objects."""
