@@ -1,4 +1,4 @@
-"""Safe outbound HTTP: the addresses that may be connected to, and exchanges with checked addresses."""
+"""Safe outbound HTTP: the classification of IP addresses, and exchanges with addresses that were checked."""
 
 from statewright.http.addresses import Address, Kind, is_public, kind_of, must_be_spelled_out
 from statewright.http.exchange import (

@@ -1,11 +1,11 @@
-"""Secrets: their names, their shapes and their known values, and how each is masked.
+"""Masking of secrets, which are recognised by name, by shape, or as known values.
 
-- `is_secret_name` and `SecretNames` recognise the names of fields, headers and variables that hold a secret.
-- `find_secret` and `Redactor` recognise the shapes of secrets in text; `looks_secret` a name or a shape.
-- `KnownSecrets` finds given values in all their spellings.
-- `without_secrets` returns an exception that can be shown.
+- `is_secret_name` and `SecretNames` recognise the names of fields, headers and variables that contain secrets.
+- `find_secret` and `Redactor` recognise the shapes of secrets in text, and `looks_secret` a name or a shape.
+- `KnownSecrets` finds known values in all their spellings.
+- `without_secrets` returns an exception that is safe to show.
 
-`HIDDEN` replaces a known value, `MARK` a value with the name or the shape of a secret.
+`HIDDEN` replaces a known value, and `MARK` a value with the name or the shape of a secret.
 """
 
 from statewright.redaction.exceptions import RedactedError, chain_of, text_of, without_secrets

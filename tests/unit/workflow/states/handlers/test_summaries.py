@@ -5,7 +5,7 @@ import pytest
 from statewright.messages import Message
 from statewright.models import ScriptedModel
 from statewright.workflow.states.handlers.summaries import (
-    BATCH,
+    MAX_BATCH_TOKENS,
     HistorySummarizer,
     count_tokens,
     replace_history,
@@ -26,11 +26,11 @@ def test_four_characters_are_a_token() -> None:
     ("sizes", "parts"),
     [
         ([1, 2, 3], [3]),
-        ([BATCH], [1]),
-        ([BATCH, 1], [1, 1]),
-        ([BATCH - 1, 1, 1], [2, 1]),
-        ([BATCH + 5, 1], [1, 1]),
-        ([1, BATCH + 5, 1], [1, 1, 1]),
+        ([MAX_BATCH_TOKENS], [1]),
+        ([MAX_BATCH_TOKENS, 1], [1, 1]),
+        ([MAX_BATCH_TOKENS - 1, 1, 1], [2, 1]),
+        ([MAX_BATCH_TOKENS + 5, 1], [1, 1]),
+        ([1, MAX_BATCH_TOKENS + 5, 1], [1, 1, 1]),
     ],
 )
 def test_2_9_a_long_history_is_cut_into_parts_that_a_model_can_read(sizes: list[int], parts: list[int]) -> None:
