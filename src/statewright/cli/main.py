@@ -13,7 +13,7 @@ import typer
 
 from statewright import __version__
 from statewright.cli.commands import LazyGroup, list_commands
-from statewright.cli.console.failure import TERMINATED, USAGE_ERROR, UsageError, exit_with, message_of
+from statewright.cli.console.failure import TERMINATED, USAGE_ERROR, UsageError, exit_with, format_error
 from statewright.cli.console.printing import say, warn
 from statewright.errors import GraphError, StatewrightError
 
@@ -27,7 +27,7 @@ def main() -> None:
     except (UsageError, GraphError) as error:
         exit_with(f"Error: {error}", USAGE_ERROR)
     except StatewrightError as error:
-        exit_with(f"Error: {message_of(error)}", error.exit_code)
+        exit_with(f"Error: {format_error(error)}", error.exit_code)
 
 
 @cache

@@ -12,7 +12,7 @@ import typer
 from statewright.checkpoint import InMemorySaver
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import (
-    Lines,
+    LineReader,
     QuestionPrompt,
     SlashCommand,
     check_is_not_command,
@@ -20,7 +20,7 @@ from statewright.cli.chat.input import (
     read_command,
 )
 from statewright.cli.chat.target import ChatTarget, load_chat_target
-from statewright.cli.chat.turn import Ending, Turns
+from statewright.cli.chat.turn import TurnOutcome, TurnRunner
 from statewright.cli.console.failure import CANCELLED, DONE, FAILED, WAITING, UsageError
 from statewright.cli.console.options import DatabaseOptions, ModelOptions
 from statewright.cli.workflow.follow import SavedRun
@@ -79,7 +79,7 @@ class Conversation:
     def __init__(self, target: ChatTarget, saved: SavedRun, display: Display, loop: asyncio.Runner) -> None:
         self._target = target
         self._display = display
-        self._lines = Lines()
+        self._lines = LineReader()
         self._loop = loop
         self._has_exited = False
         self._begin(saved)
@@ -87,22 +87,22 @@ class Conversation:
     def _begin(self, saved: SavedRun) -> None:
         prompt = QuestionPrompt(self._lines, self._display)
         self._saved = saved
-        self._turns = Turns(self._target, saved.thread, self._display, prompt, self._loop)
+        self._turns = TurnRunner(self._target, saved.thread, self._display, prompt, self._loop)
 
     def run(self) -> int:
         """Read lines until the user leaves, and return the exit code."""
-        ending = self._open_thread()
+        outcome = self._open_thread()
         while not self._has_exited:
             line = self._lines.read("> ")
             if line is None:
                 break
             if line.strip():
-                ending = self._handle_line(line.strip(), ending)
+                outcome = self._handle_line(line.strip(), outcome)
         if self._turns.thread_status().waits:
             return WAITING
-        return FAILED if ending == "failed" and not self._lines.is_terminal else DONE
+        return FAILED if outcome == "failed" and not self._lines.is_terminal else DONE
 
-    def _open_thread(self) -> Ending:
+    def _open_thread(self) -> TurnOutcome:
         """Show the thread, and resume it if it waits for an answer."""
         self._show_thread()
         if self._lines.is_terminal:
@@ -114,7 +114,7 @@ class Conversation:
             self._display.hint("The last turn was not finished. /retry continues it.")
         return "done"
 
-    def _handle_line(self, line: str, previous: Ending) -> Ending:
+    def _handle_line(self, line: str, previous: TurnOutcome) -> TurnOutcome:
         """Handle a line and return how the last turn ended: `previous` for a command that runs nothing."""
         command = read_command(line)
         if command is not None:
@@ -126,20 +126,20 @@ class Conversation:
             return previous
         return self._handle_pending_commands(self._turns.say(line))
 
-    def _handle_pending_commands(self, ending: Ending) -> Ending:
-        """Run the commands that were typed instead of an answer, asking again after each. Return the final ending."""
+    def _handle_pending_commands(self, outcome: TurnOutcome) -> TurnOutcome:
+        """Run the commands that were typed instead of an answer, asking again after each. Return the final outcome."""
         while (command := self._turns.pending_command) is not None:
             self._turns.pending_command = None
             turns = self._turns
-            self._run_command(command, ending)
+            self._run_command(command, outcome)
             if command.name in ("skip", "retry") or self._has_exited or self._turns is not turns:
-                return ending
-            ending = self._turns.resume()
-        return ending
+                return outcome
+            outcome = self._turns.resume()
+        return outcome
 
     # -- commands
 
-    def _run_command(self, command: SlashCommand, previous: Ending) -> Ending:
+    def _run_command(self, command: SlashCommand, previous: TurnOutcome) -> TurnOutcome:
         match command.name:
             case "exit":
                 self._has_exited = True
@@ -159,7 +159,7 @@ class Conversation:
                 self._display.line(format_commands())
         return previous
 
-    def _retry(self, previous: Ending) -> Ending:
+    def _retry(self, previous: TurnOutcome) -> TurnOutcome:
         status = self._turns.thread_status()
         if not (status.is_unfinished or status.waits):
             self._display.line("There is nothing to retry: the last turn is finished.")

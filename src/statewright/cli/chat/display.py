@@ -12,7 +12,7 @@ import sys
 from typing import IO, Any, Final
 
 from statewright.cli.chat.pieces import OutputPiece, OutputSequencer
-from statewright.cli.console.printing import count_of, printable_for
+from statewright.cli.console.printing import pluralize, printable_for
 from statewright.models import Usage
 from statewright.text import printable, shorten
 
@@ -60,7 +60,7 @@ class Display:
 
     def show_part(self, mode: str, part: Any) -> None:
         """Show a part of the stream."""
-        for piece in self._pieces.take(mode, part):
+        for piece in self._pieces.feed(mode, part):
             self._show(piece)
 
     def end_run(self) -> None:
@@ -169,4 +169,4 @@ def format_usage(usage: Usage) -> str:
     if not usage.tokens:
         return ""
     cost = f", ${usage.cost:.4f}" if usage.cost else ""
-    return f"{count_of(usage.input_tokens, 'token')} in, {usage.output_tokens} out{cost}"
+    return f"{pluralize(usage.input_tokens, 'token')} in, {usage.output_tokens} out{cost}"

@@ -18,7 +18,7 @@ from statewright.cli.workflow.inputs import read_value
 from statewright.errors import nearest, suggestion
 
 
-class Lines:
+class LineReader:
     """Standard input, line by line. On a terminal, lines can be edited and recalled with the arrow keys."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ _CHOICES: Final = "y: yes; n: no; e: edit the arguments; anything else: no, for 
 class QuestionPrompt:
     """Shows questions and reads the answers from the terminal or another input."""
 
-    def __init__(self, lines: Lines, display: Display) -> None:
+    def __init__(self, lines: LineReader, display: Display) -> None:
         self._lines = lines
         self._display = display
 

@@ -58,7 +58,7 @@ class _OpenMessage:
 
 
 class OutputSequencer:
-    """Turns parts of the stream modes `messages` and `tasks` into output, one message after the other."""
+    """TurnRunner parts of the stream modes `messages` and `tasks` into output, one message after the other."""
 
     def __init__(self) -> None:
         self._messages: dict[str, _OpenMessage] = {}
@@ -70,7 +70,7 @@ class OutputSequencer:
         """The total token usage that models have reported."""
         return sum(self._usage.values(), Usage())
 
-    def take(self, mode: str, part: Any) -> Iterator[OutputPiece]:
+    def feed(self, mode: str, part: Any) -> Iterator[OutputPiece]:
         """Add a part of the stream, and yield the output that can now be shown."""
         if mode == "tasks":
             if "error" in part:

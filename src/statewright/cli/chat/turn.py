@@ -1,4 +1,4 @@
-"""Turns of a conversation: runs that are streamed until they are idle, with their questions answered."""
+"""TurnRunner of a conversation: runs that are streamed until they are idle, with their questions answered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import QuestionPrompt, SlashCommand
 from statewright.cli.chat.target import ChatTarget
-from statewright.cli.console.failure import failure_message, location_lines
+from statewright.cli.console.failure import format_failure, format_location
 from statewright.cli.console.table import format_instant
 from statewright.cli.threads.describe import due_nodes, thread_status
 from statewright.cli.workflow.follow import format_question
@@ -21,7 +21,7 @@ from statewright.futures import resolve
 from statewright.graph import Command
 from statewright.runtime import OnBusy
 
-Ending = Literal["done", "failed", "stopped", "waiting"]
+TurnOutcome = Literal["done", "failed", "stopped", "waiting"]
 """How a turn ended: `stopped` by the user, or `waiting` with an open question."""
 
 
@@ -53,7 +53,7 @@ class _NextInput(NamedTuple):
     value: Any
 
 
-class Turns:
+class TurnRunner:
     """The turns of one thread. All run on one event loop, so that connections to models stay open."""
 
     def __init__(
@@ -69,29 +69,29 @@ class Turns:
 
     # -- turns
 
-    def say(self, text: str) -> Ending:
+    def say(self, text: str) -> TurnOutcome:
         """Run a turn for a user's message. Unfinished work of the thread is discarded."""
         self.pending_command = None
         return self._turn(_NextInput(self._target.make_input(text)))
 
-    def resume(self) -> Ending:
+    def resume(self) -> TurnOutcome:
         """Resume the thread: ask its open questions, or run the nodes that are due."""
         self.pending_command = None
         status = self.thread_status()
         return self._turn(_NextInput(None) if status.is_unfinished else self._next_input(status))
 
-    def _turn(self, step: Ending | _NextInput) -> Ending:
+    def _turn(self, step: TurnOutcome | _NextInput) -> TurnOutcome:
         """Run and ask questions until the run is idle or the user leaves it."""
         self._display.begin_turn()
         while isinstance(step, _NextInput):
             self._display.begin_run()
-            ending = self._run(step.value)
+            outcome = self._run(step.value)
             self._display.end_run()
-            step = self._next_input(self.thread_status()) if ending == "done" else ending
+            step = self._next_input(self.thread_status()) if outcome == "done" else outcome
         self._display.end_turn()
         return step
 
-    def _next_input(self, status: ThreadStatus) -> Ending | _NextInput:
+    def _next_input(self, status: ThreadStatus) -> TurnOutcome | _NextInput:
         """Ask the open questions, and return the answers as the next input, or how the turn ended."""
         if status.status == "paused":
             return self._at_breakpoint(status)
@@ -110,7 +110,7 @@ class Turns:
             return _NextInput(cast(Any, Command)(resume=answers))
         return "waiting" if status.questions else "done"
 
-    def _at_breakpoint(self, status: ThreadStatus) -> Ending | _NextInput:
+    def _at_breakpoint(self, status: ThreadStatus) -> TurnOutcome | _NextInput:
         """Ask at a breakpoint, and return the next input or how the turn ended."""
         names = ", ".join(dict.fromkeys(status.due_nodes))
         takes_answer = self._target.answers_pauses
@@ -120,13 +120,13 @@ class Turns:
             return self._leave_with(answer)
         return _NextInput(cast(Any, Command)(resume=answer) if takes_answer else None)
 
-    def _leave_with(self, command: SlashCommand) -> Ending:
+    def _leave_with(self, command: SlashCommand) -> TurnOutcome:
         self.pending_command = command
         return "waiting"
 
     # -- runs
 
-    def _run(self, run_input: Any) -> Ending:
+    def _run(self, run_input: Any) -> TurnOutcome:
         try:
             if not self._loop.run(self._follow(run_input)):
                 self._display.line("Stopped. /retry continues.")
@@ -135,7 +135,7 @@ class Turns:
         except InvalidResume as error:  # the question is still open, so it is asked again
             self._display.error(str(error))
         except Exception as error:
-            self._display.error(failure_message(error), *location_lines(error))
+            self._display.error(format_failure(error), *format_location(error))
             return "failed"
         return "done"
 
@@ -198,7 +198,7 @@ class Turns:
         try:
             messages = self._target.past_messages(self._target.app.get_state(self._config).values)
         except StatewrightError as error:
-            self._display.error(failure_message(error))
+            self._display.error(format_failure(error))
             return ()
         return [
             (_speaker(message), message.text)

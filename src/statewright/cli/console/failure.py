@@ -30,7 +30,7 @@ def exit_with(message: str, code: int) -> NoReturn:
 
 
 @contextmanager
-def reporting_os_errors(problem: str, advice: str = "") -> Generator[None]:
+def report_os_errors(problem: str, advice: str = "") -> Generator[None]:
     """Raise UsageError for an error of the operating system, whose reason follows the problem in the message."""
     try:
         yield
@@ -38,7 +38,7 @@ def reporting_os_errors(problem: str, advice: str = "") -> Generator[None]:
         raise UsageError(f"{problem}: {error.strerror}.{advice}") from error
 
 
-def message_of(error: StatewrightError) -> str:
+def format_error(error: StatewrightError) -> str:
     """Return the message of an error followed by its error code."""
     if isinstance(error, UnansweredInterrupts):  # its own message is advice for Python code
         return (
@@ -49,23 +49,23 @@ def message_of(error: StatewrightError) -> str:
     return f"{error}{hint} [{error.code}]"
 
 
-def failure_message(error: Exception) -> str:
+def format_failure(error: Exception) -> str:
     """Return the type and message of an error, with the node that raised it."""
     notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
-    sentence = message_of(error) if isinstance(error, StatewrightError) else str(error)
+    sentence = format_error(error) if isinstance(error, StatewrightError) else str(error)
     return f"{type(error).__name__}: {sentence}{f' ({notes[0]})' if notes else ''}"
 
 
-def location_lines(error: Exception) -> list[str]:
+def format_location(error: Exception) -> list[str]:
     """Return a line with the location of the failure in the user's code; no line if it did not fail there."""
-    line = user_line(error)
+    line = find_user_line(error)
     return [f"  {line}"] if line is not None else []
 
 
 # -- the location of a failure: a line of the user's own code, not of a library
 
 
-def user_line(error: BaseException) -> str | None:
+def find_user_line(error: BaseException) -> str | None:
     """Return `at FILE:LINE in FUNCTION` for the innermost line of the user's code; None if there is none.
 
     The cause of an error is searched if the error itself has not passed through the user's code.

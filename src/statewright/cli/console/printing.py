@@ -28,6 +28,6 @@ def printable_for(text: str, file: IO[str]) -> str:
     return printable(text) if file.isatty() else text
 
 
-def count_of(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """Return a count with its noun in the right number."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

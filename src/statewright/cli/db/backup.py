@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
-from statewright.cli.console.failure import UsageError, reporting_os_errors
+from statewright.cli.console.failure import UsageError, report_os_errors
 from statewright.cli.console.options import DatabaseOption, DatabaseOptions
-from statewright.cli.console.printing import count_of, say
+from statewright.cli.console.printing import pluralize, say
 from statewright.cli.db.check import DatabaseCheck
-from statewright.cli.db.database import check_is_database, existing_database, locate_database, open_saver, read_key
+from statewright.cli.db.database import check_is_database, locate_database, open_saver, read_key, require_database
 from statewright.cli.db.files import (
-    check_target,
+    check_output_path,
     copy_database,
     draft_path,
     is_in_use,
     move_into_place,
     remove_database,
-    replacing,
+    replace_atomically,
     set_aside,
 )
 from statewright.cli.db.newer_work import find_newer_work
@@ -35,11 +35,11 @@ def backup(
     database: DatabaseOption = None,
 ) -> None:
     """Copy the database, even while it is in use. An encrypted database stays encrypted."""
-    path = existing_database(database)
+    path = require_database(database)
     if target.exists() and target.samefile(path):
         raise UsageError("The backup would replace the database itself. Give another path.")
-    check_target(target, "backup", force=force)
-    with replacing(target) as draft:
+    check_output_path(target, "backup", force=force)
+    with replace_atomically(target) as draft:
         copy_database(path, draft)
     say(f"Copied {path} to {target} ({target.stat().st_size} bytes).")
 
@@ -83,7 +83,7 @@ def _path_to_restore(database: str | None, source: Path) -> Path:
         raise UsageError("The backup is the database itself. Give another path.")
     if path.exists() and path.stat().st_size:
         check_is_database(path)  # a file of another program is never overwritten, not even with --force
-    with reporting_os_errors(f"The folder {str(path.parent)!r} cannot be created"):
+    with report_os_errors(f"The folder {str(path.parent)!r} cannot be created"):
         path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -95,8 +95,8 @@ def _check_backup(draft: Path, source: Path, key: bytes | None) -> str:
         database_check.read_heads()
     problems = database_check.problems
     if problems:
-        raise DamagedDatabase(f"{count_of(len(problems), 'problem')}: {problems[0]}", where=str(source))
-    return count_of(len(database_check.threads), "thread")
+        raise DamagedDatabase(f"{pluralize(len(problems), 'problem')}: {problems[0]}", where=str(source))
+    return pluralize(len(database_check.threads), "thread")
 
 
 def check_replaceable(path: Path, draft: Path) -> None:
@@ -137,7 +137,7 @@ def _replace(draft: Path, path: Path) -> Path | None:
 
 def vacuum(*, database: DatabaseOptions) -> None:
     """Shrink the database file after `threads prune` or `threads rm`. Blocks writers while it runs."""
-    path = existing_database(database.database)
+    path = require_database(database.database)
     with open_saver(database) as saver:
         freed = saver.database.vacuum()
     say(f"Vacuumed {path}: {path.stat().st_size} bytes, {max(freed, 0)} fewer than before.")

@@ -11,8 +11,8 @@ import typer
 
 from statewright.cli.console.failure import FAILED, exit_with
 from statewright.cli.console.options import DatabaseOptions
-from statewright.cli.console.printing import count_of, say
-from statewright.cli.db.database import existing_database, iter_pages, open_saver, with_stand_ins
+from statewright.cli.console.printing import pluralize, say
+from statewright.cli.db.database import call_with_stand_ins, iter_pages, open_saver, require_database
 from statewright.errors import DamagedDatabase, StorageError
 from statewright.futures import resolve
 from statewright.ids import DEFAULT_WORKSPACE
@@ -27,7 +27,7 @@ def check(
     database: DatabaseOptions,
 ) -> None:
     """Check that the database is intact and every thread can be read. Exits with 1 if not."""
-    path = existing_database(database.database)
+    path = require_database(database.database)
     try:
         with open_saver(database) as saver:
             database_check = DatabaseCheck(saver)
@@ -38,12 +38,12 @@ def check(
         _exit_with_problems([f"the file: {short_reason(error)}"], path)
     if database_check.problems:
         _exit_with_problems(database_check.problems, path)
-    read = count_of(database_check.read_count, "checkpoint" if full else "head")
-    say(f"ok: {path}, {count_of(len(database_check.threads), 'thread')}, {read} read")
+    read = pluralize(database_check.read_count, "checkpoint" if full else "head")
+    say(f"ok: {path}, {pluralize(len(database_check.threads), 'thread')}, {read} read")
 
 
 def _exit_with_problems(problems: list[str], path: Path) -> NoReturn:
-    lines = [f"Error: {count_of(len(problems), 'problem')} in {path}:", *problems]
+    lines = [f"Error: {pluralize(len(problems), 'problem')} in {path}:", *problems]
     exit_with("\n  ".join(lines) + "\nA backup replaces it: statewright db restore BACKUP", FAILED)
 
 
@@ -83,7 +83,7 @@ class DatabaseCheck:
 
     def _attempt(self, subject: str, read: Callable[[], object]) -> None:
         try:
-            with_stand_ins(self._saver.serde, read)
+            call_with_stand_ins(self._saver.serde, read)
         except StorageError as error:
             self.problems.append(f"{subject}: {short_reason(error)}")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
-from statewright.cli.console.failure import UsageError, reporting_os_errors
+from statewright.cli.console.failure import UsageError, report_os_errors
 from statewright.cli.console.options import DEFAULT, MEMORY, VARIABLE, DatabaseOptions, WorkspaceOptions
 from statewright.cli.db.files import connect_to_read
 from statewright.errors import CheckpointNotFound, InvalidConfig, SerdeError, suggestion
@@ -47,7 +47,7 @@ def locate_database(database: str | None) -> Path | None:
         raise UsageError(str(error)) from error
 
 
-def existing_database(database: str | None) -> Path:
+def require_database(database: str | None) -> Path:
     """Return the path of an existing database. Raises UsageError if there is none."""
     path = locate_database(database)
     if path is None:
@@ -80,7 +80,7 @@ def list_tables(path: Path) -> frozenset[str]:
 
 def open_saver(options: DatabaseOptions) -> SqliteSaver:
     """Open the saver of an existing database."""
-    return SqliteSaver(existing_database(options.database), key=read_key(options.key_file))
+    return SqliteSaver(require_database(options.database), key=read_key(options.key_file))
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def open_workspace_saver(options: WorkspaceOptions, graph: str | None = None) ->
     """
     with open_saver(options) as database_saver:
         saver = saver_for_workspace(database_saver, options.workspace)
-        with pointing_to_graph(saver.serde, graph):
+        with advise_naming_graph(saver.serde, graph):
             allow_types(saver, graph)
             yield saver
 
@@ -120,7 +120,7 @@ def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> S
     if path.exists() and path.stat().st_size:
         check_is_database(path)
     folder = path.parent
-    with reporting_os_errors(f"The folder {str(folder)!r} cannot be created", " Give --database PATH."):
+    with report_os_errors(f"The folder {str(folder)!r} cannot be created", " Give --database PATH."):
         if path == DEFAULT and not folder.exists():
             folder.mkdir()
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # run data does not belong in version control
@@ -132,7 +132,7 @@ def read_key(key_file: Path | None) -> bytes | None:
     """Read a key from a file: 16, 24 or 32 bytes, raw or as hexadecimal digits. No message contains it."""
     if key_file is None:
         return None
-    with reporting_os_errors(f"The key file {str(key_file)!r} cannot be read"):
+    with report_os_errors(f"The key file {str(key_file)!r} cannot be read"):
         content = key_file.read_bytes()
     try:
         key = bytes.fromhex(content.decode("ascii"))
@@ -223,7 +223,7 @@ def allow_types(saver: Checkpointer, graph: str | None) -> None:
 
 
 @contextmanager
-def pointing_to_graph(serde: Serde, graph: str | None) -> Generator[None]:
+def advise_naming_graph(serde: Serde, graph: str | None) -> Generator[None]:
     """Turn the error about an unknown type into advice to name the graph."""
     try:
         yield
@@ -239,7 +239,7 @@ def _is_of_unknown_type(serde: Serde, error: SerdeError) -> bool:
     return serde.named(error.key_path) is None and not error.key_path.startswith("tag ")
 
 
-def with_stand_ins(serde: Serde, read: Callable[[], T]) -> T:
+def call_with_stand_ins(serde: Serde, read: Callable[[], T]) -> T:
     """Call `read` with stand-ins for values of unknown types; they are stored again unchanged.
 
     For operations that do not use the values. Raises SerdeError if a value of a registered type cannot be read.

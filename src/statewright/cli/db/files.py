@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from statewright.cli.console.failure import UsageError, reporting_os_errors
+from statewright.cli.console.failure import UsageError, report_os_errors
 from statewright.errors import DamagedDatabase, StorageUnavailable
 
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
@@ -60,7 +60,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def check_target(target: Path, noun: str, *, force: bool) -> None:
+def check_output_path(target: Path, noun: str, *, force: bool) -> None:
     """Raise UsageError if a file cannot be written to a path: it exists, or its folder does not."""
     if target.exists() and not force:
         raise UsageError(f"There is a file {str(target)!r} already. Give another name, or pass --force to replace it.")
@@ -71,7 +71,7 @@ def check_target(target: Path, noun: str, *, force: bool) -> None:
 
 
 @contextmanager
-def replacing(target: Path) -> Generator[Path]:
+def replace_atomically(target: Path) -> Generator[Path]:
     """Yield the path of a draft, and move the draft over the target at the end; on an error it is deleted."""
     draft = draft_path(target)
     try:
@@ -84,7 +84,7 @@ def replacing(target: Path) -> Generator[Path]:
 
 def move_into_place(draft: Path, path: Path) -> None:
     """Move a finished database over a file that is not in use."""
-    with reporting_os_errors(f"{str(path)!r} cannot be written", " Give another path."):
+    with report_os_errors(f"{str(path)!r} cannot be written", " Give another path."):
         remove_companions(path)
         draft.replace(path)
 

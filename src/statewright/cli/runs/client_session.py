@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from statewright.cli.console.failure import FAILED, UsageError, exit_with, message_of
+from statewright.cli.console.failure import FAILED, UsageError, exit_with, format_error
 from statewright.client import DEFAULT_URL, Client
 from statewright.errors import InvalidConfig, ServiceError, ServiceUnreachable, Unauthorized
 
@@ -52,7 +52,7 @@ def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
             yield client
         except Unauthorized as error:
             raise UsageError(
-                f"{message_of(error)} The key is taken from the variable {KEY_VARIABLE}; "
+                f"{format_error(error)} The key is taken from the variable {KEY_VARIABLE}; "
                 f"`statewright keys create NAME` creates one, on the machine with the database of the server."
             ) from error
         except ServiceError as error:

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
 
-from statewright.cli.console.failure import UsageError, message_of
+from statewright.cli.console.failure import UsageError, format_error
 from statewright.cli.console.printing import warn
-from statewright.cli.workflow.load import import_from_folder, is_steps_file, load_served, served_names
+from statewright.cli.workflow.load import choose_served_graphs, import_from_folder, is_steps_file, load_served
 from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel
 from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
 from statewright.models import ChatModel
@@ -49,7 +49,7 @@ def _narrowed(project: Project, path: Path, name: str) -> Project:
         graphs = {path.stem: ServedGraph(name=path.stem, file=path)}
         return replace(project, graphs=graphs, workflows={})
     module = import_from_folder(path.parent, path.name)
-    names = {path.stem: name} if name else served_names(module)
+    names = {path.stem: name} if name else choose_served_graphs(module)
     graphs = {served_name: ServedGraph(name=served_name, target=f"{path}:{key}") for served_name, key in names.items()}
     return replace(project, graphs=graphs, workflows={}, handler_modules=(*project.handler_modules, path.stem))
 
@@ -164,4 +164,4 @@ def _sentences(error: Exception) -> Sequence[str]:
         return [f"{error.source}: {problem}" for problem in error.problems]
     if isinstance(error, InvalidGraph):
         return [str(problem) for problem in error.problems]
-    return [message_of(error) if isinstance(error, StatewrightError) else str(error)]
+    return [format_error(error) if isinstance(error, StatewrightError) else str(error)]

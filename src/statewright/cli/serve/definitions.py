@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from statewright.cli.console.failure import reporting_os_errors
+from statewright.cli.console.failure import report_os_errors
 from statewright.cli.console.options import JsonOption, LimitOption
-from statewright.cli.console.printing import count_of, say
+from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import UrlOption, open_client
@@ -23,7 +23,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow o
 def check(file: FileArgument) -> None:
     """Check a workflow of steps, and list every problem. Handlers are checked by the server."""
     definition = load_definition(file)
-    say(f"ok: {definition['name']} {definition['version']}, {count_of(len(definition['steps']), 'step')}")
+    say(f"ok: {definition['name']} {definition['version']}, {pluralize(len(definition['steps']), 'step')}")
 
 
 def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> None:
@@ -69,7 +69,7 @@ def load_definition(file: Path) -> dict[str, Any]:
 
     Raises WorkflowError with every problem, and UsageError for a file that cannot be read.
     """
-    with reporting_os_errors(f"The file {str(file)!r} cannot be read"):
+    with report_os_errors(f"The file {str(file)!r} cannot be read"):
         text = file.read_bytes()
     read_definition(text, source=str(file))
     return json_format.loads(text)

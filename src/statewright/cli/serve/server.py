@@ -130,7 +130,7 @@ def run_server(
     listening: socket.socket,
 ) -> bool:
     """Serve on a socket until SIGTERM or SIGINT, and shut down cleanly. Return False if the server could not start."""
-    from statewright.server.serve import ignore_repeated_signals, server_of
+    from statewright.server.serve import create_server, ignore_repeated_signals
 
     metrics, webhooks = Metrics(), WebhookSettings(allow_hosts=project.serving.webhook_hosts)
     with (
@@ -154,7 +154,7 @@ def run_server(
             meter=metrics,
         )
         app = create_app(service, settings=settings, metrics=metrics, webhooks=webhooks)
-        server = server_of(app, settings)
+        server = create_server(app, settings)
         with ignore_repeated_signals():
             server.run(sockets=[listening])
         return server.started

@@ -13,22 +13,22 @@ import typer
 from statewright.checkpoint import Checkpointer, PrunePolicy, short_owner
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import GraphOption, ThreadArgument, WorkspaceOptions
-from statewright.cli.console.printing import count_of, say
+from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import format_instant
 from statewright.cli.db.database import (
+    advise_naming_graph,
     allow_types,
+    call_with_stand_ins,
     check_is_database,
     check_thread,
     find_checkpoint,
     locate_database,
     open_or_create_saver,
     open_workspace_saver,
-    pointing_to_graph,
     read_key,
     saver_for_workspace,
-    with_stand_ins,
 )
-from statewright.cli.db.files import check_target, replacing
+from statewright.cli.db.files import check_output_path, replace_atomically
 from statewright.cli.threads.describe import is_held
 from statewright.cli.threads.show import CheckpointOption, StepOption
 from statewright.cli.threads.transfer import transfer_thread
@@ -60,7 +60,7 @@ def fork(
             head = make_placeholder_graph(saver, saved.graph_version).fork(config, branch=branch)
             return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
 
-        position = with_stand_ins(saver.serde, fork_at_checkpoint)  # the values are not used
+        position = call_with_stand_ins(saver.serde, fork_at_checkpoint)  # the values are not used
     say(f"Branch {branch!r} of thread {thread!r} begins at step {position}.")
     if database.workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
         words = (*database.words, "--branch", branch)
@@ -102,9 +102,9 @@ def prune(
     with open_workspace_saver(database) as saver:
         if thread is not None:
             check_thread(saver, thread)
-        pruned = with_stand_ins(saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
+        pruned = call_with_stand_ins(saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
     verb = "Would delete" if dry_run else "Deleted"
-    say(f"{verb} {count_of(pruned.checkpoints, 'checkpoint')} of {count_of(pruned.threads, 'thread')}.")
+    say(f"{verb} {pluralize(pruned.checkpoints, 'checkpoint')} of {pluralize(pruned.threads, 'thread')}.")
 
 
 def copy(
@@ -203,14 +203,14 @@ def export(
 
     The file is a small database, encrypted with the key of --key-file.
     """
-    check_target(file, "file", force=force)
+    check_output_path(file, "file", force=force)
     key = read_key(database.key_file)
     with open_workspace_saver(database, graph) as source:
         check_thread(source, thread)
         check_is_idle(source, thread)
-        with replacing(file) as draft, SqliteSaver(draft, key=key, serde=source.serde) as target:
+        with replace_atomically(file) as draft, SqliteSaver(draft, key=key, serde=source.serde) as target:
             count = transfer_thread(source, thread, target, thread)
-    say(f"Wrote thread {thread!r} with {count_of(count, 'checkpoint')} to {file}.")
+    say(f"Wrote thread {thread!r} with {pluralize(count, 'checkpoint')} to {file}.")
 
 
 def import_(
@@ -232,7 +232,7 @@ def import_(
     with (
         _open_export(file, read_key(database.key_file)) as source,
         open_or_create_saver(path, database.key_file, serde=source.serde) as database_saver,
-        pointing_to_graph(source.serde, graph),
+        advise_naming_graph(source.serde, graph),
     ):
         target = saver_for_workspace(database_saver, database.workspace)
         allow_types(source, graph)
@@ -240,7 +240,7 @@ def import_(
         target_id = name if name is not None else thread
         check_id_is_free(target, target_id)
         count = transfer_thread(source, thread, target, target_id)
-    say(f"Thread {target_id!r} has {count_of(count, 'checkpoint')}.")
+    say(f"Thread {target_id!r} has {pluralize(count, 'checkpoint')}.")
 
 
 def _open_export(file: Path, key: bytes | None) -> SqliteSaver:
@@ -255,7 +255,7 @@ def _only_thread(source: SqliteSaver, file: Path) -> str:
     names = [entry.thread_id for entry in resolve(source.threads())]
     if len(names) != 1:
         raise UsageError(
-            f"{str(file)!r} holds {count_of(len(names), 'thread')}, and not the one that `statewright threads export` "
+            f"{str(file)!r} holds {pluralize(len(names), 'thread')}, and not the one that `statewright threads export` "
             f"writes. Export the thread from it: statewright threads export THREAD FILE --database {file}."
         )
     return names[0]

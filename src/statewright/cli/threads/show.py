@@ -22,7 +22,7 @@ from statewright.cli.console.table import (
     print_state,
 )
 from statewright.cli.console.values import jsonable, to_json
-from statewright.cli.db.database import check_thread, find_checkpoint, open_workspace_saver, with_stand_ins
+from statewright.cli.db.database import call_with_stand_ins, check_thread, find_checkpoint, open_workspace_saver
 from statewright.cli.threads.describe import (
     checkpoint_record,
     due_nodes,
@@ -125,7 +125,7 @@ def ls(
 def _thread_summary(saver: SqliteSaver, thread: str) -> dict[str, Any]:
     """Return status, step and next nodes of a thread; an unreadable one is `damaged`, so that the list is complete."""
     try:
-        head = with_stand_ins(saver.serde, lambda: resolve(saver.load(thread)))
+        head = call_with_stand_ins(saver.serde, lambda: resolve(saver.load(thread)))
     except DamagedDatabase:
         return {"status": "damaged", "step": None, "next": []}
     if head is None:
@@ -161,7 +161,7 @@ def history(
         else:  # the values are not printed, so their types do not matter
             # One more than is printed, because the previous checkpoint records which agent ran.
             more = limit + 1 if limit is not None else None
-            checkpoints = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
+            checkpoints = call_with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
     if json:
         say(to_json([{**checkpoint_record(saved), "values": saved.checkpoint.values} for saved in checkpoints]))
     else:
@@ -220,14 +220,14 @@ def diff(
 ) -> None:
     """Show the differences between the values of two checkpoints."""
     with open_workspace_saver(database, graph) as saver:
-        before, after = (named_checkpoint(saver, thread, branch, name) for name in (a, b))
+        before, after = (find_named_checkpoint(saver, thread, branch, name) for name in (a, b))
     if json:
         say(to_json(diff_record(before, after)))
     else:
         _print_diff(before, after)
 
 
-def named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: str) -> SavedCheckpoint:
+def find_named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: str) -> SavedCheckpoint:
     """Return a checkpoint by its step if the name is a short number, else by its id."""
     is_step = name.isdecimal() and len(name) < 10
     selector: Any = {"step": int(name)} if is_step else {"checkpoint": name}

@@ -8,7 +8,7 @@ from typing import Any
 
 from statewright.agents import Agent, Network
 from statewright.agents.network.network import network_of
-from statewright.cli.console.failure import UsageError, message_of
+from statewright.cli.console.failure import UsageError, format_error
 from statewright.cli.workflow.models import Models
 from statewright.errors import InvalidConfig, ModelError
 from statewright.models import ChatModel
@@ -74,7 +74,7 @@ def _project_default(file: Path) -> ChatModel | None:
     try:
         return source.model if source is not None else None
     except ModelError as error:
-        raise UsageError(message_of(error)) from error
+        raise UsageError(format_error(error)) from error
 
 
 def _connect_named(owners: Iterable[Agent | Network[Any]]) -> None:
@@ -83,4 +83,4 @@ def _connect_named(owners: Iterable[Agent | Network[Any]]) -> None:
         for owner in owners:
             _ = owner.chat_model if isinstance(owner, Agent) else owner.default_chat_model
     except (ModelError, InvalidConfig) as error:
-        raise UsageError(message_of(error)) from error
+        raise UsageError(format_error(error)) from error

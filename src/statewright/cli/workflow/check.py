@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from statewright.cli.console.failure import FAILED, USAGE_ERROR, UsageError, reporting_os_errors
+from statewright.cli.console.failure import FAILED, USAGE_ERROR, UsageError, report_os_errors
 from statewright.cli.console.options import DatabaseOptions, KeyOption
-from statewright.cli.console.printing import count_of, say, warn
+from statewright.cli.console.printing import pluralize, say, warn
 from statewright.cli.console.values import to_json
-from statewright.cli.workflow.load import graphs_in, is_workflow, load_graph, load_to_check
+from statewright.cli.workflow.load import is_workflow, list_targets, load_for_check, load_graph
 from statewright.errors import GraphError, StatewrightError
 from statewright.futures import resolve
 from statewright.runtime import CompiledGraph
@@ -53,7 +53,7 @@ def check(
 def _check_target(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
     """Check the graph of a target, or every graph of its file unless a single one is required."""
     try:
-        targets = [target] if is_workflow(target) or is_single else graphs_in(target)
+        targets = [target] if is_workflow(target) or is_single else list_targets(target)
     except UsageError as error:  # the file cannot be imported
         warn(f"Error: {error}")
         return [None]
@@ -63,7 +63,7 @@ def _check_target(target: str, *, is_single: bool) -> list[CompiledGraph | None]
 def _check_graph(target: str) -> CompiledGraph | None:
     """Load a graph and print a summary or its problems; return None for an invalid graph."""
     try:
-        app, missing = load_to_check(target)
+        app, missing = load_for_check(target)
     except (UsageError, GraphError) as error:
         warn(f"Error: {error}")
         return None
@@ -71,7 +71,7 @@ def _check_graph(target: str) -> CompiledGraph | None:
         warn(f"warning: {target}: {problem}")
 
     edges = sum(len(targets) for targets in app.graph.ways.values())
-    say(f"ok: {app.graph.name}, {count_of(len(app.graph.nodes), 'node')}, {count_of(edges, 'edge')}")
+    say(f"ok: {app.graph.name}, {pluralize(len(app.graph.nodes), 'node')}, {pluralize(edges, 'edge')}")
     return app
 
 
@@ -139,5 +139,5 @@ def draw(
     if output is None:
         say(drawn)
         return
-    with reporting_os_errors(f"The drawing cannot be written to {str(output)!r}"):
+    with report_os_errors(f"The drawing cannot be written to {str(output)!r}"):
         output.write_text(drawn + "\n", encoding="utf-8")

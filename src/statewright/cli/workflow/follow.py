@@ -17,9 +17,9 @@ from statewright.cli.console.failure import (
     USAGE_ERROR,
     WAITING,
     exit_with,
-    failure_message,
-    location_lines,
-    message_of,
+    format_error,
+    format_failure,
+    format_location,
 )
 from statewright.cli.console.options import RunOptions
 from statewright.cli.console.printing import say, warn
@@ -64,11 +64,11 @@ class SavedRun:
         return self.command("chat", self.target, "--thread", self.thread, *self.models)
 
 
-RunEnd = tuple[Any, Sequence[Interrupt]]
+RunResult = tuple[Any, Sequence[Interrupt]]
 """The state of an idle run, and its open interrupts."""
 
 
-def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunEnd:
+def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunResult:
     """Run a graph until it is idle, showing its progress on a terminal."""
     state: Any = None
     questions: Sequence[Interrupt] = ()
@@ -84,7 +84,7 @@ def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunEnd
 
 
 def run_and_exit(
-    run: Callable[[], RunEnd],
+    run: Callable[[], RunResult],
     app: CompiledGraph,
     config: dict[str, Any],
     saved: SavedRun | None,
@@ -126,7 +126,7 @@ def _end_workflow(
     values = snapshot.values
     if options.json:
         status = "failed" if error is not None else "waiting" if snapshot.next else "completed"
-        record = {"status": status, "error": failure_message(error) if error is not None else None}
+        record = {"status": status, "error": format_failure(error) if error is not None else None}
         record |= {name: values.get(name) for name in ("result", "context", "visits", "messages")}
         say(json.dumps(jsonable({**record, "thread_id": thread_id}), ensure_ascii=False))
     if error is not None:
@@ -202,11 +202,11 @@ def _exit_failed(error: Exception, saved: SavedRun | None, *, show_traceback: bo
     """Print the error with its location, and exit. An error that was not raised by a node may be a usage error."""
     is_of_node = any(note.startswith("in node") for note in getattr(error, "__notes__", ()))
     if isinstance(error, StatewrightError) and error.exit_code == USAGE_ERROR and not is_of_node:
-        exit_with(f"Error: {message_of(error)}", USAGE_ERROR)
+        exit_with(f"Error: {format_error(error)}", USAGE_ERROR)
     if show_traceback:
         warn("".join(traceback.format_exception(error)).rstrip())
     hint = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
-    message = f"Error: {failure_message(error)}{hint}"
+    message = f"Error: {format_failure(error)}{hint}"
     exit_with(
-        "\n".join([message, *location_lines(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED
+        "\n".join([message, *format_location(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from statewright.cli.console.failure import UsageError, reporting_os_errors
+from statewright.cli.console.failure import UsageError, report_os_errors
 from statewright.cli.console.printing import say
 from statewright.cli.console.values import to_json
 
@@ -74,7 +74,7 @@ def init(
     existing = [name for name in FILES if (folder / name).exists()]
     if existing and not force:
         raise UsageError(f"{', '.join(existing)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
-    with reporting_os_errors(f"The project cannot be written to {str(folder)!r}"):
+    with report_os_errors(f"The project cannot be written to {str(folder)!r}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in FILES.items():
             (folder / name).write_text(content, encoding="utf-8")

@@ -52,7 +52,7 @@ def load_graph(target: str) -> CompiledGraph:
     return _load_workflow(target) if is_workflow(target) else _compile(find_graph(target), None, target).app
 
 
-def load_to_check(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
+def load_for_check(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
     """Load a graph like `load_graph`, with problems for the resources that the project of a workflow lacks."""
     if not is_workflow(target):
         return load_graph(target), ()
@@ -84,7 +84,7 @@ def load(target: str, models: Models, script: Path | None = None, max_items: int
     return _compile(loaded, unused_models, target)
 
 
-def graphs_in(target: str) -> list[str]:
+def list_targets(target: str) -> list[str]:
     """Return a target for each graph and network of a file; the target itself if it names one or there are none.
 
     Raises UsageError for a file that cannot be imported.
@@ -105,7 +105,7 @@ def load_served(target: str, module: ModuleType, models: Models) -> CompiledGrap
     return _compile(loaded, unused_models, module.__file__ or target).app
 
 
-def served_names(module: ModuleType) -> dict[str, str]:
+def choose_served_graphs(module: ModuleType) -> dict[str, str]:
     """Choose what a module serves if no name is given, as a map from served name to name in the module.
 
     It serves compiled graphs, networks and the graph with a default name; without these, graph builders; without those,

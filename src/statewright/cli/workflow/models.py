@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from statewright.cli.console.failure import UsageError, message_of
+from statewright.cli.console.failure import UsageError, format_error
 from statewright.errors import InvalidConfig, ModelError, suggestion
 from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse, stream_model
 from statewright.project import Project
@@ -47,7 +47,7 @@ class Models:
             names = ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
             return names.connect(name)
         except (ModelError, InvalidConfig) as error:
-            raise UsageError(message_of(error)) from error
+            raise UsageError(format_error(error)) from error
 
     def check_names(self, names: Collection[str], noun: str) -> None:
         """Raise UsageError for a model of an unknown assistant or agent."""

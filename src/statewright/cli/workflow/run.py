@@ -13,7 +13,7 @@ from statewright.checkpoint import InMemorySaver
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import BranchOption, DatabaseOptions, ModelOptions, RunOptions, ThreadArgument
 from statewright.cli.db.database import find_checkpoint, locate_database, open_or_create_saver, open_saver
-from statewright.cli.workflow.follow import RunEnd, SavedRun, follow, run_and_exit
+from statewright.cli.workflow.follow import RunResult, SavedRun, follow, run_and_exit
 from statewright.cli.workflow.inputs import read_input, read_message, read_text, read_value
 from statewright.cli.workflow.load import has_durable_saver, is_workflow, load
 from statewright.cli.workflow.models import Models, read_models
@@ -181,7 +181,7 @@ def resume(
         )
 
 
-def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> RunEnd:
+def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> RunResult:
     """Resume the thread and run it until it is idle."""
     if event is not None:
         name, equals, payload = event.partition("=")
@@ -197,7 +197,7 @@ def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: s
     return _split_result(result)
 
 
-def _split_result(result: Any) -> RunEnd:
+def _split_result(result: Any) -> RunResult:
     """Split the result of `invoke` into the state and the open interrupts."""
     if not isinstance(result, dict) or INTERRUPT not in result:
         return cast(Any, result), ()

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import typer
 
-from statewright.cli.console.failure import FAILED, UsageError, reporting_os_errors
+from statewright.cli.console.failure import FAILED, UsageError, report_os_errors
 from statewright.cli.console.printing import say
 from statewright.cli.workflow.load import is_workflow
 
@@ -78,5 +78,5 @@ def _write_report(path: Path, target: str, results: Sequence[CaseResult]) -> Non
         if result.failures:
             failure = ElementTree.SubElement(case, "failure", message=result.failures[0])
             failure.text = "\n".join(result.failures)
-    with reporting_os_errors(f"The report cannot be written to {str(path)!r}"):
+    with report_os_errors(f"The report cannot be written to {str(path)!r}"):
         ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)

@@ -13,11 +13,11 @@ from statewright.cli.console.options import DEFAULT, DatabaseOptions
 from statewright.cli.db.database import (
     check_is_database,
     check_thread,
-    existing_database,
     find_checkpoint,
     locate_database,
     open_or_create_saver,
     read_key,
+    require_database,
 )
 from statewright.errors import CheckpointNotFound
 from statewright.storage.sqlite import SqliteSaver
@@ -33,14 +33,14 @@ def test_the_option_overrides_the_environment_and_the_default(folder: Path, monk
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "memory:")
     assert locate_database(None) is None
     with pytest.raises(UsageError, match="memory:"):
-        existing_database(None)
+        require_database(None)
     with pytest.raises(UsageError, match="memory:"):
         locate_database(":memory:")
 
 
 def test_a_missing_database_tells_how_to_create_one(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"statewright run FILE.py.*STATEWRIGHT_DATABASE"):
-        existing_database(None)
+        require_database(None)
 
 
 def test_foreign_files_are_refused_and_not_changed(folder: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from statewright.checkpoint import LeaseRequest
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DEFAULT
-from statewright.cli.threads.edit import count_of, read_duration
+from statewright.cli.threads.edit import pluralize, read_duration
 from statewright.cli.threads.show import diff_lines
 from statewright.storage.sqlite import SqliteSaver
 
@@ -355,7 +355,7 @@ def test_invalid_durations_are_refused(text: str) -> None:
 
 
 def test_counts() -> None:
-    assert [count_of(count, "thread") for count in (0, 1, 2)] == ["0 threads", "1 thread", "2 threads"]
+    assert [pluralize(count, "thread") for count in (0, 1, 2)] == ["0 threads", "1 thread", "2 threads"]
 
 
 NETWORK = """

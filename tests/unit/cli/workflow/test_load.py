@@ -8,7 +8,7 @@ import pytest
 
 from statewright import CompiledGraph, StateGraph
 from statewright.cli.console.failure import UsageError
-from statewright.cli.workflow.load import find_graph, import_target, load, load_graph, load_served, served_names
+from statewright.cli.workflow.load import choose_served_graphs, find_graph, import_target, load, load_graph, load_served
 from statewright.cli.workflow.models import NO_MODELS, Models
 from statewright.errors import InvalidGraph
 
@@ -218,7 +218,7 @@ MANY = "from statewright import StateGraph\nfrom statewright.agents import Agent
 )
 def test_the_served_names_of_a_module(folder: Path, text: str, names: dict[str, str]) -> None:
     (folder / "many.py").write_text(f"{MANY}{text}\n", encoding="utf-8")
-    assert served_names(import_target("many.py")) == names
+    assert choose_served_graphs(import_target("many.py")) == names
 
 
 def test_a_graph_is_served_without_the_default_model(flow: Path) -> None:
