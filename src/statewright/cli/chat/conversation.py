@@ -61,7 +61,7 @@ def chat(
     saved = SavedRun(
         thread=thread or new_thread_id(),
         target=target,
-        options=database.words if saver is not None else (),
+        options=database.args if saver is not None else (),
         models=chosen_models.options,
     )
     display = Display(reasoning=reasoning, quiet=quiet, show_speakers=chat_target.has_several_speakers)

@@ -15,7 +15,13 @@ from typing import Any, Final, TypeVar
 
 from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
 from statewright.cli.console.failure import UsageError, report_os_errors
-from statewright.cli.console.options import DEFAULT, MEMORY, VARIABLE, DatabaseOptions, WorkspaceOptions
+from statewright.cli.console.options import (
+    DATABASE_VARIABLE,
+    DEFAULT_DATABASE,
+    MEMORY,
+    DatabaseOptions,
+    WorkspaceOptions,
+)
 from statewright.cli.db.files import connect_to_read
 from statewright.errors import CheckpointNotFound, InvalidConfig, SerdeError, suggestion
 from statewright.futures import resolve
@@ -34,7 +40,7 @@ _KEY_SIZES: Final = (16, 24, 32)
 
 def locate_database(database: str | None) -> Path | None:
     """Return the path of the database that the command line names; it need not exist. None if nothing is saved."""
-    value = database or os.environ.get(VARIABLE)
+    value = database or os.environ.get(DATABASE_VARIABLE)
     if value == MEMORY:
         return None
     if value in ("", ":memory:"):
@@ -42,7 +48,7 @@ def locate_database(database: str | None) -> Path | None:
             f"{value!r} is not the path of a database. For a run that is not saved give --database {MEMORY}."
         )
     try:
-        return path_of(value or str(DEFAULT))
+        return path_of(value or str(DEFAULT_DATABASE))
     except InvalidConfig as error:
         raise UsageError(str(error)) from error
 
@@ -61,7 +67,7 @@ def check_is_database(path: Path) -> None:
     if not path.exists():
         raise UsageError(
             f"Database {str(path)!r} does not exist. `statewright run FILE.py` creates one; "
-            f"--database PATH or the variable {VARIABLE} names another."
+            f"--database PATH or the variable {DATABASE_VARIABLE} names another."
         )
     if not path.is_file():
         raise UsageError(f"{str(path)!r} is not a file. Give the path of a database.")
@@ -121,7 +127,7 @@ def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> S
         check_is_database(path)
     folder = path.parent
     with report_os_errors(f"The folder {str(folder)!r} cannot be created", " Give --database PATH."):
-        if path == DEFAULT and not folder.exists():
+        if path == DEFAULT_DATABASE and not folder.exists():
             folder.mkdir()
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # run data does not belong in version control
         folder.mkdir(parents=True, exist_ok=True)

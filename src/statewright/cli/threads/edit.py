@@ -63,7 +63,7 @@ def fork(
         position = call_with_stand_ins(saver.serde, fork_at_checkpoint)  # the values are not used
     say(f"Branch {branch!r} of thread {thread!r} begins at step {position}.")
     if database.workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
-        words = (*database.words, "--branch", branch)
+        words = (*database.args, "--branch", branch)
         say(f"Continue it with: {SavedRun(thread=thread, target=graph or 'FILE.py', options=words).resume_command()}")
 
 
@@ -102,7 +102,9 @@ def prune(
     with open_workspace_saver(database) as saver:
         if thread is not None:
             check_thread(saver, thread)
-        pruned = call_with_stand_ins(saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
+        pruned = call_with_stand_ins(
+            saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run))
+        )
     verb = "Would delete" if dry_run else "Deleted"
     say(f"{verb} {pluralize(pruned.checkpoints, 'checkpoint')} of {pluralize(pruned.threads, 'thread')}.")
 

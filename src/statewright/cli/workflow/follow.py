@@ -75,7 +75,7 @@ def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunRes
     with Progress() as progress:
         for mode, part in app.stream(run_input, config, stream_mode=[*progress.modes, "values"], durability="sync"):
             if mode != "values":
-                progress.take(part)
+                progress.record(part)
             elif isinstance(part, dict) and INTERRUPT in part:
                 questions = cast(dict[str, Any], part)[INTERRUPT]
             else:

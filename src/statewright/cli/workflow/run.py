@@ -69,7 +69,7 @@ def run(
     saver = open_run_saver(app, database)
     saved = None
     if saver is not None or has_durable_saver(app):
-        words = database.words if saver is not None else ()
+        words = database.args if saver is not None else ()
         saved = _saved_run(thread_id, target, chosen_models, options, words, is_in_database=saver is not None)
     with saver or nullcontext():
         if saver is not None or is_workflow(target):  # the result of a workflow is read from its thread
@@ -162,7 +162,7 @@ def resume(
     chosen_models = read_models(models.model, models.base_url)
     app, network = load(target, chosen_models, options.script, options.max_items)
     saver = None if database.database is None and has_durable_saver(app) else open_saver(database)
-    words = (*database.words, *(("--branch", branch) if branch != "main" else ()))
+    words = (*database.args, *(("--branch", branch) if branch != "main" else ()))
     saved = _saved_run(thread, target, chosen_models, options, words, is_in_database=saver is not None)
     config = {**options.config, "thread_id": thread, "branch": branch}
     with saver or nullcontext():

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import DEFAULT, DatabaseOptions
+from statewright.cli.console.options import DEFAULT_DATABASE, DatabaseOptions
 from statewright.cli.db.database import (
     check_is_database,
     check_thread,
@@ -24,11 +24,11 @@ from statewright.storage.sqlite import SqliteSaver
 
 
 def test_the_option_overrides_the_environment_and_the_default(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert locate_database(None) == DEFAULT
+    assert locate_database(None) == DEFAULT_DATABASE
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "sqlite:///env.db")
     assert locate_database(None) == Path("env.db")
     assert locate_database("option.db") == Path("option.db")
-    assert DatabaseOptions(database="option.db").words == ("--database", "option.db")
+    assert DatabaseOptions(database="option.db").args == ("--database", "option.db")
     assert locate_database("memory:") is None
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "memory:")
     assert locate_database(None) is None
@@ -57,7 +57,7 @@ def test_foreign_files_are_refused_and_not_changed(folder: Path) -> None:
 
 
 def test_the_default_folder_is_ignored_by_version_control(folder: Path) -> None:
-    open_or_create_saver(DEFAULT, None).close()
+    open_or_create_saver(DEFAULT_DATABASE, None).close()
     assert (folder / ".statewright/.gitignore").read_text(encoding="utf-8") == "*\n"
     open_or_create_saver(Path("deep/er/runs.db"), None).close()
     assert [path.name for path in (folder / "deep/er").iterdir()] == ["runs.db"]
@@ -89,7 +89,7 @@ def test_the_message_about_an_invalid_key_does_not_contain_it(folder: Path) -> N
 
 def test_finding_threads_and_checkpoints(statewright: Any, flow: Path) -> None:
     statewright("run", "flow.py:asking", "--thread", "orders", "-i", "n=1")
-    with SqliteSaver(DEFAULT) as saver:
+    with SqliteSaver(DEFAULT_DATABASE) as saver:
         check_thread(saver, "orders")
         head = find_checkpoint(saver, "orders", "main")
         assert find_checkpoint(saver, "orders", "main", checkpoint=head.id) == head

@@ -12,7 +12,7 @@ import pytest
 
 from statewright.checkpoint import LeaseRequest
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import DEFAULT
+from statewright.cli.console.options import DEFAULT_DATABASE
 from statewright.cli.threads.edit import pluralize, read_duration
 from statewright.cli.threads.show import diff_lines
 from statewright.storage.sqlite import SqliteSaver
@@ -66,7 +66,7 @@ def steps(statewright: Any, thread: str = "t", *options: str) -> dict[int, str]:
 
 
 def hold(thread: str = "t") -> None:
-    with SqliteSaver(DEFAULT) as saver:
+    with SqliteSaver(DEFAULT_DATABASE) as saver:
         now = datetime.now(UTC)
         saver.renew(thread, LeaseRequest("somebody", now, now + timedelta(minutes=5), claims=True))
 
@@ -181,10 +181,10 @@ def test_diff_lines_of_a_value(was: list[Any], now: list[Any], lines: list[str])
 def test_a_fork_is_independent(statewright: Any, run: Any) -> None:
     run()
     statewright("resume", "t", "flow.py", "--answer", "yes")
-    forked = statewright("threads", "fork", "t", "--step", "1", "--branch", "other", "--database", DEFAULT)
+    forked = statewright("threads", "fork", "t", "--step", "1", "--branch", "other", "--database", DEFAULT_DATABASE)
     assert forked.code == 0
     command = forked.out.splitlines()[-1].partition("statewright ")[2]
-    assert command == f"resume t FILE.py --database {DEFAULT} --branch other"
+    assert command == f"resume t FILE.py --database {DEFAULT_DATABASE} --branch other"
     result = statewright("resume", "t", "flow.py", "--branch", "other", "--answer", "no")
     assert json.loads(result.out)["notes"] == ["drafted", "verdict: no"]
     main = json.loads(statewright("threads", "show", "t", "--json").out)
@@ -248,7 +248,7 @@ def test_a_thread_is_exported_and_imported(statewright: Any, run: Any, folder: P
     assert statewright("threads", "import", "t.thread", "--database", "new.db").code == 0
     before, after = (
         json.loads(statewright("threads", "history", "t", "--json", "--database", path).out)
-        for path in (DEFAULT, "new.db")
+        for path in (DEFAULT_DATABASE, "new.db")
     )
     assert after == before
     assert statewright("resume", "t", "flow.py", "--answer", "yes", "--database", "new.db").code == 0
@@ -258,7 +258,7 @@ def test_a_thread_is_exported_and_imported(statewright: Any, run: Any, folder: P
     existing = statewright("threads", "export", "t", "t.thread")
     assert (existing.code, "--force" in existing.err) == (2, True)
     assert statewright("threads", "export", "t", "t.thread", "--force").code == 0
-    several = statewright("threads", "import", DEFAULT, "--database", "new.db")
+    several = statewright("threads", "import", DEFAULT_DATABASE, "--database", "new.db")
     assert (several.code, "holds 2 threads" in several.err) == (2, True)
 
 
