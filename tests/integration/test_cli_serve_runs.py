@@ -148,7 +148,8 @@ def test_json_output_contains_the_whole_run(statewright: Command) -> None:
 def test_the_same_idempotency_key_starts_no_second_run(statewright: Command) -> None:
     first = start(statewright, "doubling", "-i", "n=4", "--idempotency-key", "k-1")
     again = statewright("runs", "start", "doubling", "-i", "n=4", "--idempotency-key", "k-1")
-    assert (again.out.strip(), again.err) == (first, "No new run was started: this run was started earlier with the same idempotency key.\n")
+    note = "No new run was started: this run was started earlier with the same idempotency key.\n"
+    assert (again.out.strip(), again.err) == (first, note)
 
 
 def test_watching_a_failed_run_ends_with_1(statewright: Command) -> None:
@@ -277,7 +278,8 @@ def test_runs_are_listed_and_filtered(statewright: Command) -> None:
 def test_the_error_for_a_wrong_filter_names_the_valid_values(statewright: Command) -> None:
     result = statewright("runs", "ls", "--status", "compleeted")
     assert (result.code, "'completed'" in result.err) == (2, True)
-    assert statewright("runs", "ls", "--metadata", "x").err == "Error: --metadata 'x' does not have the form NAME=VALUE.\n"
+    result = statewright("runs", "ls", "--metadata", "x")
+    assert result.err == "Error: --metadata 'x' does not have the form NAME=VALUE.\n"
 
 
 def test_a_run_is_shown_with_steps_and_events(statewright: Command, mail: str) -> None:

@@ -158,9 +158,9 @@ def test_a_thread_is_taken_from_the_run_that_holds_it(folder: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "sleeping\n"
         released = statewright(folder, "threads", "release", "t")
-        assert (released.returncode, released.stdout.startswith("Took 't' from run ")) == (0, True)
+        assert (released.returncode, released.stdout.startswith("Released thread 't' from run ")) == (0, True)
         process.kill()
-    assert statewright(folder, "threads", "release", "t").stdout == "Thread 't' was free.\n"
+    assert statewright(folder, "threads", "release", "t").stdout == "Thread 't' is not held by a run.\n"
     assert statewright(folder, "threads", "release", "u").returncode == 2
 
 

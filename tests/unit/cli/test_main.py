@@ -125,7 +125,7 @@ def test_an_invalid_graph_is_reported_with_all_problems_and_no_traceback(
 def test_a_missing_file_is_one_line_on_standard_error(statewright: Any, folder: Path, command: str) -> None:
     result = statewright(command, "none.py")
     assert (result.code, result.out) == (2, "")
-    assert result.err == "Error: File 'none.py' does not exist. Give the path of a Python file that holds a graph.\n"
+    assert result.err == "Error: File 'none.py' does not exist. Pass the path of a Python file that defines a graph.\n"
 
 
 def test_commands_raise_errors_of_the_graph(flow: Path) -> None:

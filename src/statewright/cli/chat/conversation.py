@@ -1,4 +1,4 @@
-"""`statewright chat`: a conversation in the terminal that is saved, and can be continued later."""
+"""The command `statewright chat`, and the loop that reads the lines of a conversation and handles them."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def chat(
         str | None, typer.Option("--thread", metavar="ID", help="The conversation to continue. Default: a new one.")
     ] = None,
     reasoning: Annotated[bool, typer.Option("--reasoning", help="Show the reasoning of models.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither hints nor token counts.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Hide hints and token counts.")] = False,
     *,
     models: ModelOptions,
     database: DatabaseOptions,
 ) -> None:
     """Chat with an agent, a network or a workflow in the terminal.
 
-    Every step is saved; --thread continues a conversation. Ctrl-C stops an answer; at the prompt it leaves.
+    Every step is saved, and --thread continues a conversation. Ctrl-C stops an answer, or exits at the prompt.
 
-    Exits with 3 if a question is left open. Without a terminal, each line of input is a turn, and the exit code is 1 if
-    the last turn failed.
+    Without a terminal, each line of standard input is a turn. Exit codes: 0 done, 1 the last turn failed (without a
+    terminal), 2 usage error, 3 a question was left open, 130 Ctrl-C.
     """
     chosen_models = read_models(models.model, models.base_url)
     chat_target = load_chat_target(target, chosen_models)
@@ -61,20 +61,20 @@ def chat(
     saved = SavedRun(
         thread=thread or new_thread_id(),
         target=target,
-        options=database.args if saver is not None else (),
-        models=chosen_models.options,
+        args=database.args if saver is not None else (),
+        model_args=chosen_models.args,
     )
     display = Display(reasoning=reasoning, quiet=quiet, show_speakers=chat_target.has_several_speakers)
     with saver or nullcontext(), asyncio.Runner() as loop:
         try:
             raise SystemExit(Conversation(chat_target, saved, display, loop).run())
         except KeyboardInterrupt:
-            display.leave()
+            display.exit()
             raise SystemExit(CANCELLED) from None
 
 
 class Conversation:
-    """Reads and handles lines until the user leaves."""
+    """Reads lines and handles them, as messages or commands, until the user exits."""
 
     def __init__(self, target: ChatTarget, saved: SavedRun, display: Display, loop: asyncio.Runner) -> None:
         self._target = target
@@ -82,15 +82,16 @@ class Conversation:
         self._lines = LineReader()
         self._loop = loop
         self._has_exited = False
-        self._begin(saved)
+        self._select_thread(saved)
 
-    def _begin(self, saved: SavedRun) -> None:
+    def _select_thread(self, saved: SavedRun) -> None:
+        """Talk on another thread."""
         prompt = QuestionPrompt(self._lines, self._display)
         self._saved = saved
         self._turns = TurnRunner(self._target, saved.thread, self._display, prompt, self._loop)
 
     def run(self) -> int:
-        """Read lines until the user leaves, and return the exit code."""
+        """Read and handle lines until the user exits, and return the exit code."""
         outcome = self._open_thread()
         while not self._has_exited:
             line = self._lines.read("> ")
@@ -106,7 +107,7 @@ class Conversation:
         """Show the thread, and resume it if it waits for an answer."""
         self._show_thread()
         if self._lines.is_terminal:
-            self._display.hint("/help lists commands. Ctrl-C stops an answer, Ctrl-D leaves.")
+            self._display.hint("Type /help for the commands. Ctrl-C stops an answer, Ctrl-D exits.")
         status = self._turns.thread_status()
         if status.waits:
             return self._handle_pending_commands(self._turns.resume())
@@ -115,7 +116,7 @@ class Conversation:
         return "done"
 
     def _handle_line(self, line: str, previous: TurnOutcome) -> TurnOutcome:
-        """Handle a line and return how the last turn ended: `previous` for a command that runs nothing."""
+        """Handle a line, and return the outcome of the last turn: `previous` if the line does not run one."""
         command = read_command(line)
         if command is not None:
             return self._run_command(command, previous)
@@ -127,7 +128,7 @@ class Conversation:
         return self._handle_pending_commands(self._turns.say(line))
 
     def _handle_pending_commands(self, outcome: TurnOutcome) -> TurnOutcome:
-        """Run the commands that were typed instead of an answer, asking again after each. Return the final outcome."""
+        """Run commands that were typed instead of an answer, and ask again after each. Return the final outcome."""
         while (command := self._turns.pending_command) is not None:
             self._turns.pending_command = None
             turns = self._turns
@@ -144,7 +145,7 @@ class Conversation:
             case "exit":
                 self._has_exited = True
             case "new":
-                self._begin(replace(self._saved, thread=new_thread_id()))
+                self._select_thread(replace(self._saved, thread=new_thread_id()))
                 self._show_thread()
                 return "done"
             case "thread":
@@ -162,7 +163,7 @@ class Conversation:
     def _retry(self, previous: TurnOutcome) -> TurnOutcome:
         status = self._turns.thread_status()
         if not (status.is_unfinished or status.waits):
-            self._display.line("There is nothing to retry: the last turn is finished.")
+            self._display.line("There is nothing to retry: the last turn was finished.")
             return previous
         return self._handle_pending_commands(self._turns.resume())
 

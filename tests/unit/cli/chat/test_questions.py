@@ -58,7 +58,7 @@ def test_invalid_arguments_decide_nothing(
 def test_an_approval_shows_the_whole_call(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     ask(APPROVAL, "y")
     output = capsys.readouterr().err
-    assert "May delete be called?" in output
+    assert "Allow the call of delete?" in output
     assert '"path": "a.py"' in output
 
 

@@ -72,7 +72,7 @@ def test_an_unanswered_question_stays_open(turns: TurnRunner) -> None:
     assert turns.say("ask") == "waiting"
     assert turns.pending_command == SlashCommand("exit")
     assert turns.thread_status().waits
-    assert [question.value for question in turns.thread_status().questions] == ["which?"]
+    assert [question.value for question in turns.thread_status().interrupts] == ["which?"]
 
 
 def test_a_message_discards_an_open_question(turns: TurnRunner) -> None:

@@ -49,7 +49,7 @@ def test_foreign_files_are_refused_and_not_changed(folder: Path) -> None:
     connection.close()
     before = Path("theirs.db").read_bytes()
     for attempt in (check_is_database, lambda path: open_or_create_saver(path, None)):
-        with pytest.raises(UsageError, match="not a database of Statewright"):
+        with pytest.raises(UsageError, match="not a Statewright database"):
             attempt(Path("theirs.db"))
     assert Path("theirs.db").read_bytes() == before
     with pytest.raises(UsageError, match="is not a file"):
@@ -80,7 +80,7 @@ def test_keys_are_bytes_or_hexadecimal_digits(folder: Path, size: int) -> None:
 
 def test_the_message_about_an_invalid_key_does_not_contain_it(folder: Path) -> None:
     Path("key").write_text("my secret", encoding="utf-8")
-    with pytest.raises(UsageError, match="holds 9 bytes") as raised:
+    with pytest.raises(UsageError, match="contains 9 bytes") as raised:
         read_key(Path("key"))
     assert "secret" not in str(raised.value)
     with pytest.raises(UsageError, match="cannot be read"):
@@ -97,7 +97,7 @@ def test_finding_threads_and_checkpoints(statewright: Any, flow: Path) -> None:
         wrong: list[tuple[dict[str, Any], str]] = [
             ({"thread_id": "order", "branch": "main"}, "Did you mean 'orders'"),
             ({"thread_id": "orders", "branch": "mian"}, "Did you mean 'main'"),
-            ({"thread_id": "orders", "branch": "main", "step": 7}, "no step 7. They are 0 to 0"),
+            ({"thread_id": "orders", "branch": "main", "step": 7}, "no step 7. Its steps are 0 to 0"),
             ({"thread_id": "orders", "branch": "main", "checkpoint": "0" * 32}, "no checkpoint '0000"),
         ]
         for arguments, message in wrong:

@@ -202,7 +202,7 @@ def test_foreign_files_are_neither_restored_nor_replaced(statewright: Any, threa
     before = (folder / "theirs.db").read_bytes()
     for command in (("restore", "theirs.db"), ("restore", "copy.db", "--database", "theirs.db", "--force")):
         refused = statewright("db", *command)
-        assert (refused.code, "not a database of Statewright" in refused.err) == (2, True)
+        assert (refused.code, "not a Statewright database" in refused.err) == (2, True)
     assert (folder / "theirs.db").read_bytes() == before
     for command, message in (
         (("restore", "none.db"), "Backup 'none.db' does not exist"),

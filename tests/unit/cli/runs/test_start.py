@@ -39,4 +39,4 @@ def test_only_the_idempotency_key_of_the_user_is_reported_as_used(
         "statewright.cli.runs.start.open_client", lambda *a, **k: nullcontext(SimpleNamespace(runs=runs))
     )
     result = statewright("runs", "start", "double", *options)
-    assert (result.code, result.out, "already started" in result.err) == (0, "run_1\n", is_reported)
+    assert (result.code, result.out, "started earlier" in result.err) == (0, "run_1\n", is_reported)

@@ -87,7 +87,7 @@ def test_threads_are_listed_with_their_status(statewright: Any, run: Any) -> Non
         ("a", "waiting", 1, ["review"])
     ]
     assert len(json.loads(statewright("threads", "ls", "--limit", "2", "--json").out)) == 2
-    assert statewright("threads", "ls", "--prefix", "zz").out == "There are no threads whose ids begin with 'zz'.\n"
+    assert statewright("threads", "ls", "--prefix", "zz").out == "No thread ids start with 'zz'.\n"
     for thread in "abc":
         assert statewright("threads", "rm", thread, "--force").code == 0
     assert statewright("threads", "ls").out == "There are no threads.\n"
@@ -225,7 +225,7 @@ def test_a_copy_is_independent(statewright: Any, run: Any) -> None:
     assert statewright("threads", "copy", "t", "u").code == 0
     assert statewright("resume", "u", "flow.py", "--answer", "yes").code == 0
     assert json.loads(statewright("threads", "show", "t", "--json").out)["status"] == "waiting"
-    for new, message in (("u", "is a thread 'u' already"), ("", "is empty")):
+    for new, message in (("u", "Thread 'u' already exists"), ("", "is empty")):
         result = statewright("threads", "copy", "t", new)
         assert (result.code, message in result.err) == (2, True)
 
@@ -243,7 +243,9 @@ def test_a_held_thread_is_only_removed_with_force(statewright: Any, run: Any) ->
 def test_a_thread_is_exported_and_imported(statewright: Any, run: Any, folder: Path) -> None:
     run()
     statewright("threads", "fork", "t", "--step", "0", "--branch", "other")
-    assert statewright("threads", "export", "t", "t.thread").out == "Wrote thread 't' with 3 checkpoints to t.thread.\n"
+    assert (
+        statewright("threads", "export", "t", "t.thread").out == "Exported thread 't' with 3 checkpoints to t.thread.\n"
+    )
     assert [path.name for path in folder.glob("*t.thread*")] == ["t.thread"]
     assert statewright("threads", "import", "t.thread", "--database", "new.db").code == 0
     before, after = (
@@ -253,13 +255,13 @@ def test_a_thread_is_exported_and_imported(statewright: Any, run: Any, folder: P
     assert after == before
     assert statewright("resume", "t", "flow.py", "--answer", "yes", "--database", "new.db").code == 0
     refused = statewright("threads", "import", "t.thread")
-    assert (refused.code, "thread 't' already" in refused.err) == (2, True)
+    assert (refused.code, "Thread 't' already exists" in refused.err) == (2, True)
     assert statewright("threads", "import", "t.thread", "--as", "u").code == 0
     existing = statewright("threads", "export", "t", "t.thread")
     assert (existing.code, "--force" in existing.err) == (2, True)
     assert statewright("threads", "export", "t", "t.thread", "--force").code == 0
     several = statewright("threads", "import", DEFAULT_DATABASE, "--database", "new.db")
-    assert (several.code, "holds 2 threads" in several.err) == (2, True)
+    assert (several.code, "contains 2 threads" in several.err) == (2, True)
 
 
 def test_user_defined_types_need_the_graph(statewright: Any, run: Any, folder: Path) -> None:
