@@ -215,7 +215,7 @@ def test_an_error_names_a_port_that_is_in_use(folder: Path, command: list[str]) 
         port = listener.getsockname()[1]
         server = ServerProcess(folder, *command, "--port", str(port))
         assert server.process.wait(600) == 2
-        assert f"Port {port} of 127.0.0.1 is taken." in server.said
+        assert f"Port {port} on 127.0.0.1 is already in use." in server.said
 
 
 def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:

@@ -177,7 +177,7 @@ def test_every_command_of_threads_refuses_without_a_traceback(folder: Path) -> N
     for command in ("ls", "show t", "history t", "diff t 0 1", "fork t --branch b", "prune --keep 1", "rm t"):
         refused = statewright(folder, "threads", *command.split())
         assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
-        assert "`statewright run FILE.py` creates one" in refused.stderr
+        assert "Create it with `statewright run FILE.py`" in refused.stderr
 
 
 @pytest.mark.parametrize("width", [80, 120])

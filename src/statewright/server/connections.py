@@ -51,7 +51,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._start_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timers()
+        self._stop_read_timer()
+        self._stop_write_timer()
         super().connection_lost(exc)
 
     # -- requests
@@ -103,22 +104,19 @@ class LimitedProtocol(HttpToolsProtocol):
             self._write_timer = self.loop.call_later(self.limits.write_timeout, self._on_write_timeout)
 
     def resume_writing(self) -> None:
+        self._stop_write_timer()
+        super().resume_writing()
+
+    def _stop_write_timer(self) -> None:
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
-        super().resume_writing()
 
     def _on_write_timeout(self) -> None:
         self._write_timer = None
         self.transport.abort()  # close() would wait for the client to read the rest
 
     # -- closing a connection
-
-    def _stop_timers(self) -> None:
-        self._stop_read_timer()
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
 
     def _reject(self, status: int, phrase: str, code: str, message: str) -> None:
         """Send an error response in the standard envelope and close the connection."""

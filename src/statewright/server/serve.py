@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -64,10 +63,6 @@ def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
         create_server(app, settings).run()
 
 
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the server has already shut down."""
-
-
 @contextmanager
 def ignore_repeated_signals() -> Generator[None]:
     """Ignore the signals that uvicorn raises again after its shutdown, which would end the process before cleanup.
@@ -77,7 +72,8 @@ def ignore_repeated_signals() -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread can set signal handlers
         yield
         return
-    previous = {number: signal.signal(number, _ignore) for number in (signal.SIGTERM, signal.SIGINT)}
+    # Not SIG_IGN, which child processes would inherit.
+    previous = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

@@ -201,14 +201,10 @@ class TurnRunner:
             self._display.error(format_failure(error))
             return ()
         return [
-            (_speaker(message), message.text)
+            ("you" if message.role == "user" else message.name or "assistant", message.text)
             for message in messages
             if message.role in ("user", "assistant") and message.text
         ]
-
-
-def _speaker(message: Any) -> str:
-    return "you" if message.role == "user" else message.name or "assistant"
 
 
 def is_same_answer(first: str, second: str) -> bool:

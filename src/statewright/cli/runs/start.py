@@ -125,13 +125,10 @@ def follow_run(
     """
     for event in client.runs.follow(run_id, after=after):
         notify(event)
-        if not to_the_end and _may_be_idle(event) and _is_idle(client, run_id, event.seq):
+        may_be_idle = event.event_type == "WORKFLOW_PAUSED" and event.payload.get("reason") != "timer"
+        if not to_the_end and may_be_idle and _is_idle(client, run_id, event.seq):
             break
     return client.runs.get(run_id)
-
-
-def _may_be_idle(event: Event) -> bool:
-    return event.event_type == "WORKFLOW_PAUSED" and event.payload.get("reason") != "timer"
 
 
 def _is_idle(client: Client, run_id: str, last_event: int) -> bool:

@@ -216,7 +216,8 @@ class _Writer:
         self.has_created_thread = True
         branch = saved.line._replace(thread_id=self._target_id)  # the thread may have no main branch
         for (run, namespace, at), group in groupby(events, lambda entry: (entry.run_id, entry.namespace, entry.at)):
-            log = Log(run, at or saved.created_at, tuple(_log_entry(event) for event in group))
+            entries = ((cast(DurableKind, it.kind), it.step, it.node, it.task_id, it.data) for it in group)
+            log = Log(run, at or saved.created_at, tuple(entries))
             if namespace:
                 self._commit_temporary(BranchKey(self._target_id, namespace), run, log.at, log)
             else:
@@ -255,10 +256,6 @@ class _Writer:
 
 _TEMPORARY: Final = "\x1fcarried"
 """A namespace that no subgraph can have."""
-
-
-def _log_entry(event: Event) -> tuple[DurableKind, int, str | None, str | None, Any]:
-    return cast(DurableKind, event.kind), event.step, event.node, event.task_id, event.data
 
 
 def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

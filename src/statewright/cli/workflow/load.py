@@ -311,7 +311,7 @@ def import_from_folder(folder: Path, name: str) -> ModuleType:
 
 def _import_file(path: Path) -> ModuleType:
     imported = sys.modules.get(path.stem)
-    if imported is not None and _is_module_of_file(imported, path):
+    if imported is not None and Path(getattr(imported, "__file__", None) or "").resolve() == path.resolve():
         return imported
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # because the file ends in .py
@@ -324,11 +324,6 @@ def _import_file(path: Path) -> ModuleType:
         sys.modules.pop(path.stem, None)  # a partly executed module is removed, as `import` does
         raise
     return module
-
-
-def _is_module_of_file(module: ModuleType, path: Path) -> bool:
-    file = getattr(module, "__file__", None)
-    return file is not None and Path(file).resolve() == path.resolve()
 
 
 def _import(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:

@@ -189,7 +189,9 @@ def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: s
     elif due:
         result = app.resume_due(config, durability="sync")
     else:
-        state, questions = follow(app, resume_input(answers), config)
+        # Without answers, None continues the run where it stopped.
+        run_input = cast(Any, Command)(resume=answers) if answers is not NO_ANSWER else None
+        state, questions = follow(app, run_input, config)
         return (state if state is not None else app.get_state(config).values), questions
     if result is None:  # nothing was due
         snapshot = app.get_state(config)
@@ -208,11 +210,6 @@ def _split_result(result: Any) -> RunResult:
 
 NO_ANSWER: Final[Any] = object()
 """Marks the absence of an answer, since None is a valid answer."""
-
-
-def resume_input(answers: Any) -> Any:
-    """Return the input that resumes a run with answers; without answers None, which continues it where it stopped."""
-    return cast(Any, Command)(resume=answers) if answers is not NO_ANSWER else None
 
 
 def read_answers(values: Sequence[str]) -> Any:

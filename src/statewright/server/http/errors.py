@@ -128,12 +128,7 @@ def _details(error: StatewrightError) -> Any:
 
 
 async def _handle_statewright_error(request: Request, error: Exception) -> JsonResponse:
-    return response_for(error, request_id_of(request))
-
-
-def request_id_of(request: Request) -> str:
-    """Return the request id, under which the log has details."""
-    return str(request.scope.get("request_id", ""))
+    return response_for(error, str(request.scope.get("request_id", "")))
 
 
 async def _handle_validation_error(request: Request, error: Exception) -> JsonResponse:

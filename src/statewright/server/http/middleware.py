@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -177,12 +177,6 @@ class PathAlias:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith("/v1/"):
-            scope = _without_alias(scope)
+            raw_path = scope.get("raw_path")  # optional in ASGI
+            scope = {**scope, "path": f"/api{scope['path']}", "raw_path": b"/api" + raw_path if raw_path else raw_path}
         await self._app(scope, receive, send)
-
-
-def _without_alias(scope: Scope) -> dict[str, Any]:
-    aliased = {**scope, "path": f"/api{scope['path']}"}
-    if raw := scope.get("raw_path"):
-        aliased["raw_path"] = b"/api" + raw
-    return aliased

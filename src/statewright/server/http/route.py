@@ -95,11 +95,11 @@ def describe(
     is_list: bool = False,
     is_paged: bool = False,
     status: int = 200,
-    other_statuses: Mapping[int, str] | None = None,
+    other_statuses: Mapping[int, str] = {},
     errors: Sequence[int] = (),
     parameters: Sequence[Mapping[str, Any]] = (),
     body: Any = None,
-    raw_responses: Mapping[int | str, Mapping[str, Any]] | None = None,
+    raw_responses: Mapping[int, Mapping[str, Any]] = {},
 ) -> dict[str, Any]:
     """Return the keyword arguments of a route decorator that describe the route in the OpenAPI document.
 
@@ -109,10 +109,11 @@ def describe(
     """
     model = None if data is None else _envelope_model(data, is_list=is_list, is_paged=is_paged)
     usual_errors = () if scope == OPEN else (400, 401, 403, 413, 429, 503)
-    responses: dict[int | str, Any] = {status: _response(summary, model)}
-    responses.update({code: _response(text, model) for code, text in (other_statuses or {}).items()})
-    responses.update({code: _response(_REASONS[code], Refusal) for code in sorted({*usual_errors, *errors})})
-    responses.update(raw_responses or {})
+    responses: dict[int | str, Any] = {
+        **{code: {"description": text, "model": model} for code, text in {status: summary, **other_statuses}.items()},
+        **{code: {"description": _REASONS[code], "model": Refusal} for code in sorted({*usual_errors, *errors})},
+        **raw_responses,
+    }
     extra: dict[str, Any] = {"x-scope": scope}
     if parameters:
         extra["parameters"] = list(parameters)
@@ -131,10 +132,6 @@ def describe(
 def _envelope_model(data: Any, *, is_list: bool, is_paged: bool) -> Any:
     model = data.model if isinstance(data, Representation) else data
     return Answers[model] if is_paged else Answer[list[model]] if is_list else Answer[model]
-
-
-def _response(description: str, model: Any) -> dict[str, Any]:
-    return {"description": description} if model is None else {"description": description, "model": model}
 
 
 # -- checks before the route function is called
