@@ -63,6 +63,10 @@ def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
         create_server(app, settings).run()
 
 
+def _do_nothing(*_: object) -> None:
+    """Ignore a signal. Unlike SIG_IGN, a handler is not inherited by child processes."""
+
+
 @contextmanager
 def ignore_repeated_signals() -> Generator[None]:
     """Ignore the signals that uvicorn raises again after its shutdown, which would end the process before cleanup.
@@ -72,8 +76,7 @@ def ignore_repeated_signals() -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():  # only the main thread can set signal handlers
         yield
         return
-    # Not SIG_IGN, which child processes would inherit.
-    previous = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {number: signal.signal(number, _do_nothing) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:

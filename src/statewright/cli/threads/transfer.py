@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from graphlib import TopologicalSorter
 from itertools import groupby
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from statewright.channels import MISSING, difference
 from statewright.checkpoint import (
@@ -28,7 +28,7 @@ from statewright.checkpoint import (
     ThreadEntry,
 )
 from statewright.cli.db.database import PAGE, iter_pages
-from statewright.events import DurableKind, Event, Log
+from statewright.events import Event, Log
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
 
@@ -216,7 +216,7 @@ class _Writer:
         self.has_created_thread = True
         branch = saved.line._replace(thread_id=self._target_id)  # the thread may have no main branch
         for (run, namespace, at), group in groupby(events, lambda entry: (entry.run_id, entry.namespace, entry.at)):
-            entries = ((cast(DurableKind, it.kind), it.step, it.node, it.task_id, it.data) for it in group)
+            entries: Iterable[Any] = ((it.kind, it.step, it.node, it.task_id, it.data) for it in group)
             log = Log(run, at or saved.created_at, tuple(entries))
             if namespace:
                 self._commit_temporary(BranchKey(self._target_id, namespace), run, log.at, log)
