@@ -11,7 +11,7 @@ from statewright import errors
 from statewright.client.call import Reply, get, read_data
 from statewright.client.errors import make_error, make_unreachable_error, retry_after
 from statewright.errors import InvalidTransition, ServiceError, ServiceUnreachable, TooManyRequests
-from statewright.server.http.errors import response_to
+from statewright.server.http.errors import response_for
 
 CALL = get("/api/v1/x", read_data)
 ENDS_AT = datetime(2026, 2, 1, tzinfo=UTC)
@@ -33,7 +33,7 @@ RAISED: list[ServiceError] = [
 
 
 def as_reply(error: ServiceError) -> Reply:
-    response = response_to(error)
+    response = response_for(error)
     return Reply(status=response.status_code, headers=dict(response.headers), content=bytes(response.body))
 
 

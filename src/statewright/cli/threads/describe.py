@@ -1,4 +1,4 @@
-"""Status and contents of saved checkpoints, as data for output."""
+"""The status of threads, and checkpoints as data for output."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def due_nodes(saved: SavedCheckpoint) -> list[str]:
 
 
 def due_tasks(saved: SavedCheckpoint) -> list[str]:
-    """Return the due nodes like `due_nodes`, with the agent for turns of a network."""
+    """Return the due nodes like `due_nodes`, labelled with the agent for turns of a network."""
     return list(dict.fromkeys(task_label(task) for task in _due(saved)))
 
 
 def task_label(task: Task) -> str:
-    """Return the node of a task; for a turn in a network with the agent."""
+    """Return the node of a task, followed by the agent if the task is a turn of a network."""
     agent = cast("Any", task.arg.get("agent")) if isinstance(task.arg, dict) else None  # pyright: ignore[reportUnknownMemberType]
     return f"{task.node} ({agent})" if task.node == "agent" and isinstance(agent, str) else task.node
 
@@ -31,7 +31,7 @@ def _due(saved: SavedCheckpoint) -> list[Task]:
 
 
 def thread_status(saved: SavedCheckpoint, lease: Lease | None) -> str:
-    """Return the status of a branch at its head."""
+    """Return the status of a branch, given its head and the lease on the thread."""
     pending = saved.pending
     if is_held(lease):
         return "running"
@@ -50,7 +50,7 @@ def is_held(lease: Lease | None) -> bool:
 
 
 def checkpoint_record(saved: SavedCheckpoint) -> dict[str, Any]:
-    """Return a checkpoint as data, without its values."""
+    """Return a checkpoint as data, without the values of the state."""
     metadata = {name: value for name, value in saved.metadata.items() if name != "nodes"}
     return {
         "checkpoint": saved.id,

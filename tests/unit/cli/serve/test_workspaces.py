@@ -68,4 +68,4 @@ def test_spending_is_shown_with_the_limits_of_the_project(folder: Path, statewri
     assert lines[0].split() == ["SLUG", "DAY", "REQUESTS", "TOKENS", "COST", "LIMITS"]
     assert lines[1].split()[2:] == ["0", "0", "$0.0000", "tokens_per_day", "1000"]
     assert lines[2].split()[2:5] == ["3", "42", "$0.7500"]
-    assert lines[2].endswith("cost_per_day 0.5 (used up), requests_per_day 9")
+    assert lines[2].endswith("cost_per_day 0.5 (reached), requests_per_day 9")
