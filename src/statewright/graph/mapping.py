@@ -76,6 +76,6 @@ def item_function(name: str, action: Callable[..., Any] | SubgraphLike) -> Calla
     wrapper = acall if is_coroutine_function(function) else call
     hints = resolved_hints(function)
     # The item is not a state and the result not an update, so only the hints of injected parameters are copied.
-    injected = [name for name, _ in read_parameters(function).asked]
+    injected = [name for name, _ in read_parameters(function).injected]
     wrapper.__annotations__ = {parameter: hints[parameter] for parameter in injected if parameter in hints}
     return wrapper

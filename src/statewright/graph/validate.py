@@ -180,7 +180,7 @@ def _parameter_problems(owner: str, action: object, has_store: bool) -> Iterator
             + (f"Did you mean {guess!r}? " if guess else "")
             + f"Give it a default, or use one of {', '.join(INJECTABLE)}."
         )
-    if not has_store and any(name in parameters.required and kind == "store" for name, kind in parameters.asked):
+    if not has_store and any(name in parameters.required and kind == "store" for name, kind in parameters.injected):
         yield f"{owner} has a store parameter, but the graph has no store. Pass compile(store=...)."
 
 

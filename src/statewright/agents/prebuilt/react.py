@@ -134,7 +134,7 @@ class _AgentNodes:
         else:
             graph.add_edge("tools", first)
 
-    def plainly(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
+    def sync(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Call the model, for the sync driver."""
         return run_here(self.__call__, state, runtime, control=runtime.control)
 

@@ -55,7 +55,7 @@ class ToolNode:
         call = self._one_call(state, runtime)
         return call if isinstance(call, Command) else await self._call_tool(call, runtime)
 
-    def plainly(self, state: Any, runtime: Runtime[Any]) -> Any:
+    def sync(self, state: Any, runtime: Runtime[Any]) -> Any:
         """Like `__call__`, for the sync driver: plain functions are called on the current thread."""
         call = self._one_call(state, runtime)
         if isinstance(call, Command):

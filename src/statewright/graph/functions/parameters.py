@@ -27,7 +27,7 @@ class Parameters:
     takes_state: bool
     state_hint: Any
     """The annotation of the state parameter; None if there is none, or if it cannot be resolved."""
-    asked: tuple[tuple[str, Injectable], ...]
+    injected: tuple[tuple[str, Injectable], ...]
     """Pairs of a parameter and the kind of argument to inject."""
     unknown: tuple[str, ...]
     """Parameters without a default that cannot be injected."""

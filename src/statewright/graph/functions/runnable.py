@@ -22,7 +22,7 @@ class RunnableNode:
     async def __call__(self, state: Any, config: Config) -> Any:
         return await _with_config(self.runnable.ainvoke)(state, config)
 
-    def plainly(self, state: Any, config: Config) -> Any:
+    def sync(self, state: Any, config: Config) -> Any:
         """Call `invoke`, for the sync driver."""
         return _with_config(self.runnable.invoke)(state, config)
 

@@ -85,7 +85,7 @@ class Route:
         self.targets_by_choice: Mapping[Any, str] = targets_by_name if branch.targets is None else branch.targets
         """The targets by the values that the path function may return."""
         self.read = read
-        self.injected = parameters.asked or None
+        self.injected = parameters.injected or None
         """The parameters of the path function that receive services, each with the name of its service."""
         self.is_coroutine = is_coroutine_function(branch.path)
 
@@ -127,7 +127,7 @@ class NodeProgram:
         self.node: Node | None = None
         self.edge_source = name
         """The node of the graph whose outgoing edges it has: for an error handler, the node that it belongs to."""
-        sync_form = getattr(action, "plainly", None)  # of an action with a form for each driver, such as ToolNode
+        sync_form = getattr(action, "sync", None)  # of an action with a form for each driver, such as ToolNode
         self.call: Any = sync_form or action
         self.acall: Any = action if is_coroutine_function(action) else None
         """Calls the node, and returns an awaitable; None for a plain function."""
@@ -143,7 +143,7 @@ class NodeProgram:
         self.known_plain = updates.known_plain
         """The fields whose updates need no preparation; None if every result of the node must be read by `updates`."""
         self.takes_state = parameters.takes_state
-        self.injected = parameters.asked or None
+        self.injected = parameters.injected or None
         """The parameters that receive services, each with the name of its service; None if there are none."""
         self.state_only = self.takes_state and self.injected is None
         """True if it is called with the state and nothing else."""
