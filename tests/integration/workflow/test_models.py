@@ -197,7 +197,7 @@ def test_a_name_that_is_given_is_connected_at_once(flow: Compile) -> None:
 def test_a_look_at_the_file_tells_of_keys(project: Callable[[str], Project], monkeypatch: pytest.MonkeyPatch) -> None:
     definition = load_workflow(LATER).definition
     (found,) = [one for one in missing_resources(definition, project("")) if "KEY" in one.message]
-    assert "'anthropic:claude-x' needs a key" in found.message
+    assert "'anthropic:claude-x' needs an API key" in found.message
     assert found.line == 3
     monkeypatch.delenv("LOCAL_KEY")
     toml = '[defaults]\nmodel = "local"\n[models.local]\nname = "openai:x"\napi_key = "env:LOCAL_KEY"\n'
