@@ -18,7 +18,7 @@ from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 from pydantic_core import PydanticSerializationError, to_json
 
 from statewright.agents.tools.answers import as_text, content_parts, read_iterators
-from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall
+from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall, status_of
 from statewright.data.encodable import encodable_text
 from statewright.errors import InternalError, RunError, SerdeError, StorageError, ToolError, add_note, suggestion
 from statewright.graph import Runtime
@@ -81,9 +81,7 @@ def mask_error(error: Exception, credentials: Credentials) -> Exception | None:
     if not credentials.appear_in(text_of(error)):
         return None
     text = credentials.hidden_in(f"{type(error).__name__}: {error}")
-    status = getattr(error, "status", None)
-    status = getattr(getattr(error, "response", None), "status_code", None) if status is None else status
-    if isinstance(status, int):
+    if (status := status_of(error)) is not None:
         return HttpError(text, status=status, retry_after=getattr(error, "retry_after", None))
     for kind in (ConnectionError, TimeoutError):
         if isinstance(error, kind):

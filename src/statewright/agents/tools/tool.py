@@ -187,6 +187,16 @@ def describe_problems(errors: Iterable[Any], root: str = "") -> str:
     return "; ".join(f"{'.'.join(map(str, error['loc'])) or root}: {error['msg']}" for error in errors)
 
 
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status of an error, from any of the attributes that libraries use; None if it has none."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status", "status_code"):
+            status = getattr(holder, name, None)
+            if isinstance(status, int):
+                return status
+    return None
+
+
 class WrongCall(ToolError):
     """A wrong call: there is no such tool, its arguments do not fit, or the call was refused."""
 

@@ -162,6 +162,6 @@ def test_a_stream_that_stalls_times_out_and_is_closed() -> None:
                 self.closed = True
 
     model = Hangs()
-    with pytest.raises(ModelUnavailable, match="no answer within"):
+    with pytest.raises(ModelUnavailable, match="not answer within"):
         read(model, timeout=0.05)
     assert model.closed
