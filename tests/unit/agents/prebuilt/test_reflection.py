@@ -164,5 +164,5 @@ def test_it_is_drawn_streamed_and_a_node_of_another_graph() -> None:
 
 
 def test_no_drafts_at_all_are_refused() -> None:
-    with pytest.raises(InvalidConfig, match="max_iterations of 'reflection' is 0"):
+    with pytest.raises(InvalidConfig, match="max_iterations of reflection 'reflection' is 0"):
         create_reflection(ScriptedModel([]), max_iterations=0)
