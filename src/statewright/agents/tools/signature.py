@@ -106,8 +106,8 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Para
     positional = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
     if positional:
         raise ToolError(
-            f"Tool {tool!r} takes {positional[0]!r} by position only, but arguments are passed by name. Make it a named "
-            f"parameter."
+            f"Tool {tool!r} takes {positional[0]!r} by position only, but arguments are passed by name. Make it a "
+            f"named parameter."
         )
     return parameters
 
