@@ -205,7 +205,7 @@ def check_saveable(call: ToolCall, update: Any, runtime: Runtime[Any]) -> None:
     try:
         runtime.check_saveable(update)
     except SerdeError as error:
-        raise ToolError(f"Tool {call.name!r} wrote to the state a value that cannot be saved: {error}") from error
+        raise ToolError(f"Tool {call.name!r} wrote a value to the state that cannot be saved: {error}") from error
 
 
 def tool_options(tool: Tool) -> ToolOptions:
