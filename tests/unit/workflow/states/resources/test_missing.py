@@ -38,7 +38,7 @@ def test_each_name_that_is_nowhere_is_told_once(tmp_path: Path, monkeypatch: pyt
         names[6],
     ]
     assert names[6].startswith("5: MCP server 'm': The program 'npx' is not allowed.")
-    assert key.startswith("4: Model 'openai:gpt-5' needs a key")
+    assert key.startswith("4: Model 'openai:gpt-5' needs an API key")
 
 
 def test_what_the_project_has_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
