@@ -110,7 +110,7 @@ class RetryingModel:
     """A chat model that calls another up to `policy.max_attempts` times, with backoff, and honours Retry-After.
 
     The default policy retries only after ModelUnavailable. The `timeout` of the request applies to each attempt. A
-    stream is retried only before its first event. Nodes of a graph have retry policies of their own; this class is for
+    stream is retried only before its first event. The nodes of a graph have their own retry policies; this class is for
     calls outside of graphs, and for retrying one of several calls in a node.
     """
 

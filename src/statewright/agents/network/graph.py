@@ -99,7 +99,7 @@ class _NetworkNodes:
             return await self._run_routing_agent(router, state, update, runtime)
         chosen = await acall_with_kwargs(router, _router_kwargs(view))
         if isinstance(chosen, RoutingAgent):
-            # Called in a superstep of its own, so that the function's choice is saved first.
+            # Called in the next superstep, so that the function's choice is saved first.
             agents.admit(chosen)
             return Command(update={**update, **_data_update(view), "routing": chosen.name}, goto="route")
         return await self._call_next(chosen, state, update, view, runtime)

@@ -40,7 +40,7 @@ _REVISE: Final = "A critic has read your answer. Write a complete new version th
 class Critique(BaseModel):
     """A critic's judgement of a draft."""
 
-    satisfied: bool = Field(description="Whether the answer can stay as it is.")
+    satisfied: bool = Field(description="Whether the answer needs no change.")
     critique: str = Field(default="", description="What is to be improved, and how.")
 
     @model_validator(mode="after")

@@ -56,7 +56,7 @@ class StructuredOutput:
             feedback = f"Your answer does not have the requested form: {problem}\nAnswer with nothing but the JSON."
             request = replace(request, messages=[*request.messages, response.message, Message(feedback)])
         raise _final_error(
-            f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {problem}"
+            f"The model gave no valid {self.output.name!r} in {ATTEMPTS} answers. The last one is invalid: {problem}"
         )
 
 

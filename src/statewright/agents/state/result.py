@@ -105,7 +105,7 @@ class AgentResult:
 
 
 def _from_agentkit(message: Any) -> Any:
-    """Convert a message of AgentKit, which has message types of its own for tool calls and tool results."""
+    """Convert a message of AgentKit, which has separate types for text, tool calls and tool results."""
     if not isinstance(message, Mapping):
         return message
     fields = dict(cast("Mapping[str, Any]", message))

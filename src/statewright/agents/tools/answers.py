@@ -114,7 +114,7 @@ class IteratorReader:
 
     def read(self, answer: Any) -> Any:
         """Return an answer with its plain iterators replaced by tuples; unchanged if it has none."""
-        return self._read_nested(answer, 0) if _holds_iterator(answer) else answer
+        return self._read_nested(answer, 0)
 
     async def read_async(self, values: AsyncIterable[Any]) -> list[Any]:
         """Return all values of an asynchronous iterator."""

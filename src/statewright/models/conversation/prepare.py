@@ -82,8 +82,6 @@ def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
     A result moves to the nearest earlier call with its id; a result without a call, or a second result, is dropped. A
     call without a result gets an error as its result. Messages that are in order are returned unchanged.
     """
-    if _is_in_order(messages):
-        return messages
     results = _results_by_call(messages)
     complete: list[Message] = []
     for index, message in enumerate(messages):
@@ -93,21 +91,7 @@ def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
         for call in message.tool_calls:
             call_results = results[index, call.id]
             complete.append(call_results.popleft() if call_results else _missing_result(call))
-    return complete
-
-
-def _is_in_order(messages: Sequence[Message]) -> bool:
-    open_calls: list[str] = []
-    """Ids of calls without a result so far, the next one last."""
-    for message in messages:
-        if message.role == "tool":
-            if not open_calls or open_calls.pop() != message.tool_call_id:
-                return False
-        elif open_calls:
-            return False
-        elif message.tool_calls:
-            open_calls = [call.id for call in reversed(message.tool_calls)]
-    return not open_calls
+    return messages if _are_same(complete, messages) else complete
 
 
 def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], deque[Message]]:

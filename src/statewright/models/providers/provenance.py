@@ -68,22 +68,14 @@ def restore_response(message: Message, source: Source) -> vendor.ModelResponse:
     """Convert an assistant message to a response, with its recorded parts if it came from this source."""
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
-    record = (message.metadata or {}).get("provider")
-    if not _is_from(record, source):
-        return _response_without_record(message)
-    fields = cast("Mapping[str, Any]", record)
-    origin = {key: fields[key] for key in _RESPONSE_FIELDS if key in fields}
-    dumped = {"kind": "response", **origin, "parts": list(_restore_parts(message, fields["parts"]))}
-    return cast("vendor.ModelResponse", ModelMessagesTypeAdapter.validate_python([dumped])[0])
-
-
-def _is_from(record: object, source: Source) -> bool:
-    if not isinstance(record, Mapping):
-        return False
-    fields = cast("Mapping[str, Any]", record)
-    return (
-        fields.get("name") == source.name and fields.get("url") == source.url and isinstance(fields.get("parts"), list)
-    )
+    record: Any = (message.metadata or {}).get("provider")
+    match record:
+        case {"name": source.name, "url": source.url, "parts": list()}:
+            origin = {key: record[key] for key in _RESPONSE_FIELDS if key in record}
+            dumped = {"kind": "response", **origin, "parts": list(_restore_parts(message, record["parts"]))}
+            return cast("vendor.ModelResponse", ModelMessagesTypeAdapter.validate_python([dumped])[0])
+        case _:
+            return _response_without_record(message)
 
 
 def _response_without_record(message: Message) -> vendor.ModelResponse:
