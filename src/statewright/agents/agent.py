@@ -1,7 +1,7 @@
 """The definition of an agent: its model, prompt, tools, limits and hooks.
 
-The router of a network, not the agent, chooses the next agent. To run an agent alone, it is put into a network without
-other agents. The module of networks imports this one, which uses it only by the `AgentRunner` that it registers.
+The router of a network, not the agent, chooses the next agent. An agent that runs alone runs in a network without other
+agents. Since networks are built on agents, this module reaches them only through the `AgentRunner` that they register.
 """
 
 from __future__ import annotations

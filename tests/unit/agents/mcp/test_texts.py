@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.agents.mcp.texts import MAX_TEXT, MAX_SCHEMA_TEXT, truncate, truncate_schema
+from statewright.agents.mcp.texts import MAX_SCHEMA_TEXT, MAX_TEXT, truncate, truncate_schema
 
 LONG = "D" * 2_000_000
 WAYS: dict[str, Any] = {
