@@ -73,7 +73,7 @@ async def _wait(future: AnyFuture[Any]) -> None:
     await waiter
 
 
-async def wait_in_any_case(future: AnyFuture[Any]) -> asyncio.CancelledError | None:
+async def wait_uncancelled(future: AnyFuture[Any]) -> asyncio.CancelledError | None:
     """Wait until a future is done, even if the caller is cancelled, and return the cancellation if there was one.
 
     A write in progress cannot be stopped, so a cancelled caller has to wait for its outcome. The caller then reads the
@@ -89,7 +89,7 @@ async def wait_in_any_case(future: AnyFuture[Any]) -> asyncio.CancelledError | N
 
 
 async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.CancelledError | None:
-    """Wait until all futures are done, even if the caller is cancelled, like `wait_in_any_case`."""
+    """Wait until all futures are done, even if the caller is cancelled, like `wait_uncancelled`."""
     cancellation: asyncio.CancelledError | None = None
     while unfinished := [future for future in futures if not future.done()]:
         try:

@@ -113,7 +113,7 @@ draw_run_id = _generator.run_id
 draw_checkpoint_id = _generator.checkpoint_id
 
 
-def drawn_at(checkpoint_id: str) -> datetime | None:
+def creation_time_of(checkpoint_id: str) -> datetime | None:
     """Return the time at which a checkpoint id was generated, to the millisecond; None for an id of another form."""
     if len(checkpoint_id) != 32 or checkpoint_id[12] != "7" or checkpoint_id[16] not in "89ab":
         return None

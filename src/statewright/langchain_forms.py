@@ -25,7 +25,7 @@ KEPT: Final = "langchain"
 """Key under `provider` in the metadata of a message: the fields of a LangChain message that our message lacks."""
 OWN: Final = "statewright"
 """Key in the `response_metadata` of a LangChain message: the fields of our message that it lacks."""
-SAID_ELSEWHERE: Final = ("tool_calls", "function_call", "parsed")
+DUPLICATE_KWARGS: Final = ("tool_calls", "function_call", "parsed")
 """Keys of `additional_kwargs` that duplicate other fields."""
 _ROLE_BY_TYPE: Final[Mapping[str, str]] = {"human": "user", "ai": "assistant", "function": "tool"}
 _CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call", "tool_use", "function_call", "input_json_delta")
@@ -282,7 +282,7 @@ def _without_shared(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the recorded fields that our message does not have as well."""
     fields = {name: value for name, value in record.items() if name not in _SHARED}
     if "additional_kwargs" in fields:
-        duplicates = (*SAID_ELSEWHERE, "reasoning_content")
+        duplicates = (*DUPLICATE_KWARGS, "reasoning_content")
         extra = {name: value for name, value in fields["additional_kwargs"].items() if name not in duplicates}
         fields["additional_kwargs"] = extra
     return fields

@@ -206,7 +206,10 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (CircuitOpen("Node 'a'", 5, 30), ["Node 'a'", "5 times", "30 s", "try again later"]),
     (NonDeterminismError("a", "pay", 1), ["'a'", "'pay'", "call 2", "different arguments"]),
     (QuestionMismatch("a", "kind", "'Ship?'", "a timer"), ["'a'", "(kind)", "'Ship?'", "a timer", "not used", "key="]),
-    (NodeCancelledError("a", asyncio.CancelledError()), ["'a'", "although it was not cancelled", "Catch it around that await"]),
+    (
+        NodeCancelledError("a", asyncio.CancelledError()),
+        ["'a'", "although it was not cancelled", "Catch it around that await"],
+    ),
     (
         InvalidResume("Question 'x' does not exist.", open_ids=["1", "2"]),
         ["Question 'x' does not exist.", "Open questions: 1, 2."],
@@ -230,15 +233,15 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
         ["run 1 is paused", "cannot become failed", "It may become cancelled, running."],
     ),
     (
-        InvalidTransition("Run 1", "completed", "retried", ["failed"], is_asked_for=True),
+        InvalidTransition("Run 1", "completed", "retried", ["failed"], is_request=True),
         ["Run 1 is completed, and cannot be retried. That is possible only while it is failed."],
     ),
     (
-        InvalidTransition("Run 1", "completed", "resumed", ["waiting", "paused"], is_asked_for=True),
+        InvalidTransition("Run 1", "completed", "resumed", ["waiting", "paused"], is_request=True),
         ["cannot be resumed. That is possible only while it is waiting or paused."],
     ),
     (
-        InvalidTransition("Approval 1", "approved", "rejected", [], is_asked_for=True),
+        InvalidTransition("Approval 1", "approved", "rejected", [], is_request=True),
         ["Approval 1 is approved, and cannot be rejected."],
     ),
     (

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
-LARGEST_PAGE: Final = 100
+MAX_PAGE_SIZE: Final = 100
 """The maximum number of items on one page of a list."""
 FieldReader = Callable[[Mapping[str, Any]], Any]
 """Reads the value of one field from the JSON of its resource."""
@@ -39,7 +39,7 @@ class Resource:
         return cls(raw=data, **{name: read(data) for name, read in _make_readers(cls)})
 
     @classmethod
-    def read_answer(cls, response: Any) -> Self:
+    def from_response(cls, response: Any) -> Self:
         """Parse the resource in a response: its `data`."""
         return cls.from_json(response["data"])
 

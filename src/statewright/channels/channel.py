@@ -101,7 +101,7 @@ class Overwrite:
         return hash(Overwrite)  # its value may be unhashable
 
 
-def overwritten(updates: Sequence[Any]) -> Any:
+def find_overwrite(updates: Sequence[Any]) -> Any:
     """Return the value of the Overwrite among the updates; MISSING if there is none. Raises Conflict if there are two.
 
     The JSON forms `{"__overwrite__": value}` and `{"type": "__overwrite__", "value": value}` count too.

@@ -54,7 +54,7 @@ def copy_argument(arg: Any) -> Any:
     return copy_fields(cast("dict[str, Any]", arg)) if type(arg) is dict else copy_container(arg)
 
 
-def copy_chosen(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def copy_in_place(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Replace the containers in the named fields of `values` by copies, in place, and return `values`."""
     for name in names:
         value = values.get(name)

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, Literal, cast
 
-from statewright.channels.channel import MISSING, Channel, Conflict, Overwrite, overwritten
+from statewright.channels.channel import MISSING, Channel, Conflict, Overwrite, find_overwrite
 from statewright.channels.copies import CONTAINERS, copy_container
 from statewright.channels.delta import Added
 from statewright.errors import InvalidUpdateError, suggestion
@@ -65,7 +65,7 @@ class Reduced(Channel):
         return MISSING if self._start is None else self._start()
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return copy_container(replaced)
         pending = iter(updates)
@@ -97,7 +97,7 @@ class Append(Channel):
         return [] if self._start is None else self._start()
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return copy_container(replaced)
         if current is MISSING:
@@ -112,7 +112,7 @@ class Append(Channel):
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
         """Return the added items; the whole list after an Overwrite."""
-        return new if overwritten(updates) is not MISSING else Added(self.apply(MISSING, updates))
+        return new if find_overwrite(updates) is not MISSING else Added(self.apply(MISSING, updates))
 
     def _item(self, update: Any) -> tuple[Any]:
         if not self.items:
@@ -137,7 +137,7 @@ class Topic(Channel):
         return []
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return copy_container(replaced)
         items: list[Any] = list(current) if self.accumulate and current is not MISSING else []
@@ -147,7 +147,7 @@ class Topic(Channel):
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
         """Return the added items; the whole list if items do not accumulate, or after an Overwrite."""
-        if not self.accumulate or overwritten(updates) is not MISSING:
+        if not self.accumulate or find_overwrite(updates) is not MISSING:
             return new
         return Added(self.apply(MISSING, updates))
 

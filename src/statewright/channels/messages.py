@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, cast
 
-from statewright.channels.channel import MISSING, Channel, Overwrite, overwritten
+from statewright.channels.channel import MISSING, Channel, Overwrite, find_overwrite
 from statewright.channels.delta import Added, Merged
 from statewright.errors import InvalidUpdateError, suggestion
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as_message, copied, encodable_message
@@ -87,7 +87,7 @@ class Messages(Channel):
     def prepare(self, update: Any, task_id: str) -> Any:
         if type(update) is MessageBatch:
             return update
-        replaced = overwritten((update,))
+        replaced = find_overwrite((update,))
         if replaced is not MISSING:
             return Overwrite(self.apply(MISSING, [self.prepare(replaced, task_id)]))
         return self.batch(_items(update), task_id)
@@ -108,7 +108,7 @@ class Messages(Channel):
         return MessageBatch(batch, all_new=all_new)
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Message]:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return [cast(Message, as_message(item)) for item in replaced]
         old: list[Message] = [] if current is MISSING or current is None else current
@@ -123,13 +123,13 @@ class Messages(Channel):
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
         """Return the new and changed messages as written; the whole list after an Overwrite."""
-        if overwritten(updates) is not MISSING:
+        if find_overwrite(updates) is not MISSING:
             return new
         items = [item for batch in updates for item in batch.items]
         return (Added if all(batch.all_new for batch in updates) else Merged)(items)
 
 
-def without_own_ids(batch: MessageBatch, current: Any) -> list[Message | RemoveMessage]:
+def without_derived_ids(batch: MessageBatch, current: Any) -> list[Message | RemoveMessage]:
     """Return the messages of a batch without the ids that were derived from the task; another task can assign its own.
 
     Ids that the node has chosen stay, and so do those of messages in `current`, which the batch replaces.

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statewright.api.resource import LARGEST_PAGE
+from statewright.api.resource import MAX_PAGE_SIZE
 from statewright.api.runs import ENDED, Event, LiveEvent
 from statewright.client.call import Reply, api_path, get, read_data
 from statewright.client.connection import Connection, ConnectionLost
@@ -92,7 +92,7 @@ class RunFollower:
         return run["status"] in ENDED
 
     async def _fetch_new_events(self) -> list[Event]:
-        params = {"after": self._last_seq, "pageSize": LARGEST_PAGE}
+        params = {"after": self._last_seq, "pageSize": MAX_PAGE_SIZE}
         call = get(api_path("workflow-runs", self._run_id, "events"), Event.read_all, params)
         return [event for event in await send(call, self._connection) if self._record(event)]
 

@@ -10,7 +10,7 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from statewright.api.resource import LARGEST_PAGE
+from statewright.api.resource import MAX_PAGE_SIZE
 from statewright.client.call import Call
 from statewright.client.connection import Connection
 from statewright.client.send import get_page, iter_items, send
@@ -40,7 +40,7 @@ class Namespace(Generic[F]):
 
     def _all(self, path: str, read: Callable[[Any], T], **params: Any) -> AsyncGenerator[T]:
         """Yield all items of a list."""
-        return iter_items(get_page(path, read, page=1, page_size=LARGEST_PAGE, **params), self._connection)
+        return iter_items(get_page(path, read, page=1, page_size=MAX_PAGE_SIZE, **params), self._connection)
 
 
 class Method(Generic[P, T]):

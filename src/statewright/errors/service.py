@@ -127,16 +127,16 @@ class InvalidTransition(RequestConflict):
     api_code: ClassVar[str] = "INVALID_TRANSITION"
 
     def __init__(
-        self, subject: str, before: str, after: str, allowed: Sequence[str], *, is_asked_for: bool = False
+        self, subject: str, before: str, after: str, allowed: Sequence[str], *, is_request: bool = False
     ) -> None:
         """Compose the message about `subject`, such as `Run 7`.
 
-        With `is_asked_for`, a request asks for `after`, and `allowed` are the statuses in which it may; otherwise
+        With `is_request`, a request asks for `after`, and `allowed` are the statuses in which it may; otherwise
         `allowed` are the statuses that may follow `before`.
         """
         self.before = before
         self.after = after
-        if is_asked_for:
+        if is_request:
             condition = f" That is possible only while it is {' or '.join(allowed)}." if allowed else ""
             refusal = f"cannot be {after}.{condition}"
         else:

@@ -1,6 +1,6 @@
 """Graphs as data: nodes, edges, policies, and the objects that nodes return, such as Command and Send."""
 
-from statewright.graph.answer import Answer, ParentCommand, Reported, read_answer
+from statewright.graph.answer import Answer, ParentCommand, Reported, read_node_output
 from statewright.graph.builder import GraphBuilder, GraphWarning
 from statewright.graph.command import END, START, STOP, Command, Send, ToParent
 from statewright.graph.context import ExecutionInfo, Host, NodeError, RunStarter, Runtime, StreamWriter, SubgraphLike
@@ -59,6 +59,6 @@ __all__ = [
     "ToParent",
     "default_retry_on",
     "is_coroutine_function",
-    "read_answer",
+    "read_node_output",
     "read_parameters",
 ]

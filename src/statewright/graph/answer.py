@@ -63,7 +63,7 @@ class _ElementIds:
         return f"{self._source.id}-{self._index}"
 
 
-def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+def read_node_output(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> Answer:
     """Return the writes and targets of a result.
 
     Raises InvalidUpdateError, or ParentCommand if a Command is for the graph that called this one.
@@ -111,7 +111,7 @@ def _from_list(results: Sequence[Any], reader: UpdateReader, node: str, ids: IdS
     writes: list[tuple[str, Any]] = []
     targets: list[str | Send] | None = None
     for index, result in enumerate(results):
-        answer = read_answer(result, reader, node, _ElementIds(ids, index))
+        answer = read_node_output(result, reader, node, _ElementIds(ids, index))
         writes.extend(answer.writes.items() if isinstance(answer.writes, dict) else answer.writes)
         if answer.targets is not None:
             targets = [*(targets or ()), *answer.targets]

@@ -104,7 +104,7 @@ def is_public(address: Address) -> bool:
     return kind_of(address) == "public"
 
 
-def must_be_spelled_out(address: Address) -> bool:
+def must_be_allowed_by_address(address: Address) -> bool:
     """Return True for an address to which a host name must not resolve: link-local, or a metadata service.
 
     Any machine on the link can claim a link-local address, and whoever allows a host name hardly expects it to resolve

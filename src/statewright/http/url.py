@@ -61,6 +61,6 @@ def look_up(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(result[4][0]) for result in results))
 
 
-async def resolve_by_system(host: str, port: int) -> list[str]:
+async def aresolve_host(host: str, port: int) -> list[str]:
     """Resolve a host like `look_up`, without blocking the event loop."""
     return await asyncio.to_thread(look_up, host, port)

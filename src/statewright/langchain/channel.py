@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, cast
 
-from statewright.channels import MISSING, Added, Merged, MessageBatch, Messages, overwritten
+from statewright.channels import MISSING, Added, Merged, MessageBatch, Messages, find_overwrite
 from statewright.errors import InvalidUpdateError, suggestion
 from statewright.langchain.messages import is_langchain_message, to_langchain
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolResult
@@ -44,7 +44,7 @@ class LangChainMessages(Messages):
         return MessageBatch(batch, all_new=all_new)
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return [coerce_message(item) for item in replaced]
         merged: list[Any] = [] if current is MISSING or current is None else current.copy()
@@ -58,7 +58,7 @@ class LangChainMessages(Messages):
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
         """Return the new and changed messages; the whole list if some were removed or overwritten."""
-        if self.format is not None or overwritten(updates) is not MISSING:
+        if self.format is not None or find_overwrite(updates) is not MISSING:
             return new
         items = [item for batch in updates for item in batch.items]
         if any(item.type == "remove" for item in items):

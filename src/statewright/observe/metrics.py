@@ -129,15 +129,15 @@ class Metrics(Instrument):
         """Report the number of runs by status. `counts` is called whenever the metrics are read."""
         self.registry.register(CallbackGauge("statewright_runs", "Runs by their status.", "status", counts))
 
-    def begins_run(self, run_id: str, workspace_id: str) -> None:
+    def record_run_start(self, run_id: str, workspace_id: str) -> None:
         """Record that a worker starts a run. Its label values count towards the limit of its workspace."""
         self._workspaces.put(run_id, workspace_id)
 
-    def waited_in_queue(self, seconds: float) -> None:
+    def record_queue_time(self, seconds: float) -> None:
         """Record the seconds from the time at which a run was due until a worker started it."""
         self._meters.queue_seconds.observe(max(seconds, 0.0))
 
-    def answered_request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Record an HTTP request. `route` is the template of its path, without ids."""
         labels = self._routes(method if method in _METHODS else OTHER, route)
         self._meters.requests.labels(*labels, str(status)).inc()
@@ -149,7 +149,7 @@ class Metrics(Instrument):
         with self._meters.sse_clients.track_inprogress():
             yield
 
-    def tried_delivery(self, outcome: str) -> None:
+    def record_delivery(self, outcome: str) -> None:
         """Record an attempt to deliver a webhook message; `outcome` is a word such as `delivered` or `failed`."""
         self._meters.deliveries.labels(outcome).inc()
 

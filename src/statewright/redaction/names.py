@@ -67,7 +67,7 @@ _MIN_SUFFIX: Final = 5
 _Position = Literal["end", "within"]
 
 
-def words_of(name: str) -> tuple[str, ...]:
+def split_words(name: str) -> tuple[str, ...]:
     """Return the words of a name, in lower case."""
     return tuple(word.lower() for word in _WORD.findall(name[-MAX_LENGTH:]))
 
@@ -86,7 +86,7 @@ class SecretNames:
         Booleans and None never are. Numbers are not if the name of a secret is only within this name, which then often
         describes the secret: `token_count`.
         """
-        position = self._find(words_of(name))
+        position = self._find(split_words(name))
         if position is None or value is None or isinstance(value, bool):
             return False
         return position == "end" or not isinstance(value, int | float)
@@ -114,7 +114,7 @@ def is_secret_name(name: str) -> bool:
 
 def _phrases(name: str) -> Iterable[tuple[str, ...]]:
     """Yield the words of a name, the name written as one word, and both in the plural."""
-    words = words_of(name)
+    words = split_words(name)
     if not words:
         return
     last = words[-1]

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from statewright.redaction.names import SECRET_NAMES, WITHOUT_PLURAL, words_of
+from statewright.redaction.names import SECRET_NAMES, WITHOUT_PLURAL, split_words
 
 MARK: Final = "[redacted]"
 """Replaces a secret."""
@@ -75,7 +75,7 @@ def _names_regex() -> str:
     """Return a regular expression for the names of secrets, grouped by their last words."""
     firsts: dict[str, list[str]] = {}
     for name in SECRET_NAMES:
-        *first, last = words_of(name)
+        *first, last = split_words(name)
         firsts.setdefault(last, []).append(r"[_\-.\ ]?".join(first))
     return "|".join(_name_regex(last, group) for last, group in firsts.items())
 
@@ -103,7 +103,7 @@ _NAMED: Final = tuple(
     re.compile(rf"(?ix) (?P<kept> (?:{_names_regex()}) [0-9]{{0,4}}+ {_ASSIGNMENT} {value}") for value in _VALUES
 )
 """A name and its value: `password=...`, `"api_key": "..."`, also in JSON within JSON."""
-_NAME_NEEDLES: Final = tuple(sorted({max(words_of(name), key=len) for name in SECRET_NAMES}))
+_NAME_NEEDLES: Final = tuple(sorted({max(split_words(name), key=len) for name in SECRET_NAMES}))
 _HEADER: Final = re.compile(
     rf"""(?ix) (?P<kept> (?: \b | {_START} ) (?:proxy-|set-)? (?:authorization|cookie) {_ASSIGNMENT} \\{{0,4}}+ ["']? )
     [^\s"'\\] [^\r\n"'\\]*+"""

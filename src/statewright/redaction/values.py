@@ -81,7 +81,7 @@ class KnownSecrets:
         return map_texts(value, self.mask) if self._spellings else value
 
 
-def mask_of(values: Iterable[str]) -> Mask:
+def make_mask(values: Iterable[str]) -> Mask:
     """Return a function that masks these values in a text, and text with the shape of a secret."""
     secrets = KnownSecrets(values)
     return lambda text: _REDACTOR.text(secrets.mask(text))

@@ -91,7 +91,7 @@ class EntrypointProgram(Program):
     def _start(self) -> NodeProgram:
         start = super()._start()
         start.updates = _AnyInput(self.channels, closed=True)
-        start.known_plain = None
+        start.plain_keys = None
         return start
 
 
@@ -105,7 +105,7 @@ class _AnyInput(UpdateReader):
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
         return {INPUT: update, RETURN: None}
 
-    def unknown_in(self, update: Any) -> str | None:
+    def unknown_key_message(self, update: Any) -> str | None:
         return None
 
 

@@ -100,7 +100,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
 
     def _background_tasks(self) -> list[BackgroundTask]:
         context = self.context
-        record_attempt = context.meter.tried_delivery if context.meter is not None else None
+        record_attempt = context.meter.record_delivery if context.meter is not None else None
         return [
             Deliverer(context.ledger, context.clock, self.webhooks, on_attempt=record_attempt),
             Scheduler(context.ledger, self.starter.prepare, self.cancellation, on_started=lambda _: self.ring()),
@@ -128,7 +128,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         worker = RunWorker(
             context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, self.starter)
         )
-        context.ring, context.ring_background = worker.ring, self._background.ring
+        context.ring, context.wake_background = worker.ring, self._background.ring
         context.attempt_at = worker.attempt_at
         self.worker = worker
         self._thread.start()

@@ -57,7 +57,7 @@ class UpdateReader:
         self._root = ROOT in channels
         self._converts = bool(self._preparing) or check is not None
         is_simple = closed and not (self._converts or self._root or bare_messages)
-        self.known_plain = self._known if is_simple else None
+        self.plain_keys = self._known if is_simple else None
         """If a dict has no other keys than these, it is already its own writes; None if all updates need `read`."""
         self._warned: set[tuple[str, str]] = set()
         self.refused = 0
@@ -78,7 +78,7 @@ class UpdateReader:
             mapping = self._without_unknown(mapping, node)
         return self._convert(mapping, ids) if self._converts else mapping
 
-    def unknown_in(self, update: Any) -> str | None:
+    def unknown_key_message(self, update: Any) -> str | None:
         """Return a message about the first unknown key of an input; None if all keys are permitted."""
         is_open = self._root or not self._closed or self._unknown_keys == "drop"
         if is_open or not isinstance(update, Mapping):

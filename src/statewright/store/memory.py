@@ -10,9 +10,9 @@ from typing import Any
 from statewright.clock import Clock, Duration, as_seconds
 from statewright.page import cut_page
 from statewright.store.filters import check_conditions, matches
-from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, checked_namespace
+from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, check_namespace
 from statewright.store.port import ConfiguredStore
-from statewright.store.vectors import Vector, embedded, required_index, similarity
+from statewright.store.vectors import Vector, embedded, require_index, similarity
 
 ItemKey = tuple[Namespace, str]
 """The namespace and key of an item."""
@@ -66,7 +66,7 @@ class InMemoryStore(ConfiguredStore):
         index: bool | Sequence[str] | None = None,
         ttl: Duration | None = None,
     ) -> None:
-        item_key = (checked_namespace(namespace), key)
+        item_key = (check_namespace(namespace), key)
         own_value = copy.deepcopy(dict(value))
         texts = self._texts(own_value, index)
         # Computed before the lock is taken, because embedding may call a model.
@@ -96,7 +96,7 @@ class InMemoryStore(ConfiguredStore):
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
         check_conditions(filter or {})
-        vector = None if query is None else embedded(required_index(self._index), [query])[0]
+        vector = None if query is None else embedded(require_index(self._index), [query])[0]
         now = self._clock.monotonic()
         with self._lock:
             newest_first = [entry for entry in reversed(self._entries.values()) if not entry.is_expired(now)]

@@ -62,7 +62,7 @@ class SearchItem(Item):
     """The similarity to the query, up to 1; None without a query."""
 
 
-def checked_namespace(namespace: Namespace) -> Namespace:
+def check_namespace(namespace: Namespace) -> Namespace:
     """Return the namespace. Raises InvalidUpdateError if it is empty, or if a label is empty or contains a dot."""
     if not isinstance(namespace, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # users may pass anything
         raise InvalidUpdateError(f"The namespace is {namespace!r}. Give a tuple of labels, e.g. ('users', '42').")

@@ -28,7 +28,7 @@ _CHUNK: Final = 512
 """Items that are compared in one call of numpy, to limit memory."""
 
 
-def required_index(index: Index | None) -> Index:
+def require_index(index: Index | None) -> Index:
     """Return the index of a store, for a query. Raises InvalidUpdateError if the store has none."""
     if index is None:
         raise InvalidUpdateError("A search with query= needs an index: give the store index=Index(dims=..., embed=...)")

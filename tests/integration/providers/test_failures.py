@@ -61,7 +61,7 @@ def test_faults_of_the_request(ask: Asking, status: int) -> None:
     error = failed(ask, Failure(status, "not so", kind="invalid_request_error"))
     assert type(error) is ModelError
     assert "not so" in str(error)
-    assert ("check the api_key that was given" in str(error)) == (status in (401, 403))
+    assert ("check the api_key that was passed" in str(error)) == (status in (401, 403))
 
 
 def test_a_refused_key_of_the_environment_is_named(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,7 @@ def test_1_6_the_older_form_of_a_server(flow: Compile, program: str) -> None:
 
 def test_1_6_a_tool_that_the_server_does_not_have(flow: Compile, program: str) -> None:
     app = flow(tool_state("ad", f"{{name: e, config: {CONFIG}}}"), ALLOWED)
-    with pytest.raises(ToolError, match=r"MCP server 'e' does not have a tool 'ad'\. Did you mean 'add'"):
+    with pytest.raises(ToolError, match=r"MCP server 'e' has no tool 'ad'\. Did you mean 'add'"):
         app.invoke({"input": "go"})
 
 
@@ -245,7 +245,7 @@ def test_1_6_a_server_that_the_project_keeps_needs_no_other_permission(
     app = flow(tool_state("header", server, "{name: authorization}"), toml)
     assert app.invoke({"input": "go"})["result"] == {"result": "Bearer ***"}
     refused = flow(tool_state("say", server, "{text: hi}"), toml)
-    with pytest.raises(ToolError, match="MCP server 't' does not have a tool 'say'"):
+    with pytest.raises(ToolError, match="MCP server 't' has no tool 'say'"):
         refused.invoke({"input": "go"})
 
 

@@ -120,11 +120,11 @@ def test_calls_of_models_and_tools() -> None:
 def test_reports_of_a_server() -> None:
     metrics = Metrics()
     metrics.count_runs_by(lambda: {"running": 2, "failed": 1})
-    metrics.waited_in_queue(0.5)
-    metrics.waited_in_queue(-1)  # clocks of two machines differ
-    metrics.answered_request("GET", "/api/v1/runs/{id}", 200, 0.25)
-    metrics.answered_request("BREW", "/api/v1/runs/{id}", 405, 0.25)
-    metrics.tried_delivery("delivered")
+    metrics.record_queue_time(0.5)
+    metrics.record_queue_time(-1)  # clocks of two machines differ
+    metrics.record_request("GET", "/api/v1/runs/{id}", 200, 0.25)
+    metrics.record_request("BREW", "/api/v1/runs/{id}", 405, 0.25)
+    metrics.record_delivery("delivered")
     with metrics.sse_client():
         assert samples(metrics, "statewright_sse_clients") == {(): 1}
     assert samples(metrics, "statewright_sse_clients") == {(): 0}
@@ -168,7 +168,7 @@ def test_abandoned_runs_do_not_leak_memory() -> None:
 def test_instances_have_registries_of_their_own() -> None:
     first = Metrics()
     second = Metrics()
-    first.tried_delivery("x")
+    first.record_delivery("x")
     assert samples(second, "statewright_webhook_deliveries_total") == {}
     assert first.registry is not second.registry
     assert first.content_type.startswith("text/plain; version=0.0.4")

@@ -188,7 +188,7 @@ class Maker:
         events: list[Any] = [] if seen is None else seen
         call = options.get("call")
         namespace = call.namespace if call is not None else options.get("namespace", "")
-        durability: Any = "exit" if options.pop("saves_at_rest", False) else "sync"
+        durability: Any = "exit" if options.pop("saves_on_exit", False) else "sync"
         config = {name: options.pop(name) for name in RunConfig._fields if name in options}
         return Run(
             program,

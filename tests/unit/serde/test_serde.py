@@ -382,7 +382,9 @@ def test_a_field_of_a_model_that_came_later_without_a_default_is_an_error() -> N
 
 
 def test_a_field_of_a_model_that_is_gone_is_an_error() -> None:
-    with pytest.raises(SerdeError, match=r"FrozenItem.* was stored with 'count', 'tags', which the class no longer has"):
+    with pytest.raises(
+        SerdeError, match=r"FrozenItem.* was stored with 'count', 'tags', which the class no longer has"
+    ):
         over(Item(name="a"), FrozenItem)
 
 

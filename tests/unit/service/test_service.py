@@ -246,13 +246,13 @@ async def test_the_time_in_the_queue_is_measured(storage: Storage) -> None:
     clock, waited = FakeClock(), list[float]()
 
     class Measuring:
-        def begins_run(self, run_id: str, workspace_id: str) -> None:
+        def record_run_start(self, run_id: str, workspace_id: str) -> None:
             assert workspace_id == WS
 
-        def waited_in_queue(self, seconds: float) -> None:
+        def record_queue_time(self, seconds: float) -> None:
             waited.append(seconds)
 
-        def tried_delivery(self, outcome: str) -> None:
+        def record_delivery(self, outcome: str) -> None:
             raise AssertionError("There are no webhooks.")
 
     async with working(storage, build_graph("g", first), clock=clock, meter=Measuring()) as service:

@@ -18,7 +18,7 @@ from typing import Final
 from statewright.cli.console.table import format_instant
 from statewright.cli.db.files import connect_to_read
 from statewright.clock import instant_of
-from statewright.ids import drawn_at
+from statewright.ids import creation_time_of
 from statewright.runs import RECORDS, Worker, columns_of
 
 FUTURE: Final = frozenset({"deadline_at", "due_at", "expires_at", "last_at", "next_at", "until", "wait_until"})
@@ -58,7 +58,7 @@ def _changed_at(connection: sqlite3.Connection, schema: str) -> datetime | None:
     ]
     instants = [instant_of(count) for count in newest if count is not None]
     if "records" in tables:
-        instants += [at for (key,) in connection.execute(_HEADS.format(schema)) if (at := drawn_at(key.hex()))]
+        instants += [at for (key,) in connection.execute(_HEADS.format(schema)) if (at := creation_time_of(key.hex()))]
     return max(instants, default=None)
 
 

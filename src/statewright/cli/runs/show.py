@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from statewright.api.resource import LARGEST_PAGE
+from statewright.api.resource import MAX_PAGE_SIZE
 from statewright.cli.console.options import JsonOption, LimitOption
 from statewright.cli.console.printing import say, warn
 from statewright.cli.console.table import Column, format_instant, print_fields, print_list, print_records, print_table
@@ -61,7 +61,7 @@ def show(
 def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
     events = deque[Event](maxlen=limit)
     after = 0
-    while page := client.runs.events(run_id, after=after, page_size=LARGEST_PAGE).items:
+    while page := client.runs.events(run_id, after=after, page_size=MAX_PAGE_SIZE).items:
         events.extend(page)
         after = page[-1].seq
     return events
@@ -151,7 +151,7 @@ def ls(
         "metadata": read_metadata(metadata or ()),
     }
     with open_client(url) as client:
-        if limit <= LARGEST_PAGE:  # a single page, no larger than needed
+        if limit <= MAX_PAGE_SIZE:  # a single page, no larger than needed
             runs = client.runs.list(page_size=limit, **filters).items
         else:
             runs = list(islice(client.runs.iterate(**filters), limit))

@@ -133,10 +133,10 @@ class _CatalogBuilder:
             self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure)
             return
         from statewright.workflow.states import load_workflow
-        from statewright.workflow.states.resources.missing import missing_resources
+        from statewright.workflow.states.resources.missing import find_missing_resources
 
         workflow = load_workflow(file)
-        missing = () if self._catalog.states_models else missing_resources(workflow.definition, self._project)
+        missing = () if self._catalog.states_models else find_missing_resources(workflow.definition, self._project)
         for warning in (*workflow.problems, *missing):
             warn(f"warning: {file}: {warning}")
         text = file.read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from statewright.cli.workflow.load import is_workflow, list_targets, load_for_ch
 from statewright.errors import GraphError, StatewrightError
 from statewright.futures import resolve
 from statewright.runtime import CompiledGraph
-from statewright.runtime.core.graph_migration import fit_to_graph
+from statewright.runtime.core.graph_migration import migrate_to_graph
 
 if TYPE_CHECKING:
     from statewright.storage.sqlite import SqliteSaver
@@ -108,7 +108,7 @@ def _find_problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch
         saved = resolve(saver.load(thread_id, branch=branch))
         if saved is None or saved.checkpoint.at_rest:
             return None
-        fit_to_graph(app.program, saved)
+        migrate_to_graph(app.program, saved)
     except StatewrightError as error:
         return f"{error} [{error.code}]"
     return ""

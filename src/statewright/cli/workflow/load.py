@@ -59,9 +59,9 @@ def load_for_check(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
     if not is_workflow(target):
         return load_graph(target), ()
     workflow, project = _read_workflow(target)  # reports a missing extra before the import below would fail
-    from statewright.workflow.states.resources.missing import missing_resources
+    from statewright.workflow.states.resources.missing import find_missing_resources
 
-    return workflow.compile(project=project), missing_resources(workflow.definition, project)
+    return workflow.compile(project=project), find_missing_resources(workflow.definition, project)
 
 
 def find_graph(target: str) -> GraphSource:

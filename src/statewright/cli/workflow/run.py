@@ -99,7 +99,7 @@ def _read_run_input(
     if network is not None:
         return {"input": read_message(inputs)}
     run_input = read_input(inputs or ["{}"])
-    if problem := app.program.start.updates.unknown_in(run_input):
+    if problem := app.program.start.updates.unknown_key_message(run_input):
         raise UsageError(problem)
     return run_input
 

@@ -28,7 +28,7 @@ class Keys(Namespace[F]):
         """Create a key, whose scopes must be among those of the calling key. Its secret is not shown again."""
         limits = {"requests_per_minute": requests_per_minute, "expires_at": expires_at}
         body = {"name": name, "scopes": list(scopes), **without_none(limits)}
-        return post(api_path("api-keys"), NewKey.read_answer, to_camel_case(body))
+        return post(api_path("api-keys"), NewKey.from_response, to_camel_case(body))
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Key]]:
@@ -43,7 +43,7 @@ class Keys(Namespace[F]):
     @request
     def revoke(self, key_id: str) -> Call[Key]:
         """Revoke a key."""
-        return delete(api_path("api-keys", key_id), Key.read_answer)
+        return delete(api_path("api-keys", key_id), Key.from_response)
 
 
 class WorkspaceLimits(TypedDict, total=False):
@@ -62,7 +62,7 @@ class Workspaces(Namespace[F]):
     def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
         """Create a workspace and its first key, whose secret is not shown again."""
         body = to_camel_case({"slug": slug, **without_none(limits)})
-        return post(api_path("workspaces"), NewWorkspace.read_answer, body, as_operator=True)
+        return post(api_path("workspaces"), NewWorkspace.from_response, body, as_operator=True)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Workspace]]:
@@ -78,18 +78,18 @@ class Workspaces(Namespace[F]):
     @request
     def current(self) -> Call[Workspace]:
         """Return the workspace of the client's key."""
-        return get(api_path("workspaces", "current"), Workspace.read_answer)
+        return get(api_path("workspaces", "current"), Workspace.from_response)
 
     @request
     def spending(self) -> Call[Spending]:
         """Return the spending of the current workspace today, and its limits."""
-        return get(api_path("workspaces", "current", "spending"), Spending.read_answer)
+        return get(api_path("workspaces", "current", "spending"), Spending.from_response)
 
     @request
     def change(self, workspace_id: str, **changes: Unpack[WorkspaceLimits]) -> Call[Workspace]:
         """Change the name or limits of a workspace; None removes a limit."""
         path = api_path("workspaces", workspace_id)
-        return patch(path, Workspace.read_answer, to_camel_case(changes), as_operator=True)
+        return patch(path, Workspace.from_response, to_camel_case(changes), as_operator=True)
 
 
 class Costs(Namespace[F]):
@@ -98,4 +98,4 @@ class Costs(Namespace[F]):
     @request
     def summary(self, start: datetime | None = None, end: datetime | None = None) -> Call[CostSummary]:
         """Return the costs of the workspace between two instants; `end` is exclusive."""
-        return get(api_path("cost", "summary"), CostSummary.read_answer, {"from": start, "to": end})
+        return get(api_path("cost", "summary"), CostSummary.from_response, {"from": start, "to": end})

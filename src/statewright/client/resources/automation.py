@@ -79,12 +79,14 @@ class Schedules(Namespace[F]):
     @request
     def add(self, name: str, cron: str, **options: Unpack[ScheduleOptions]) -> Call[Schedule]:
         """Create a schedule for a graph or a definition."""
-        return post(api_path("schedules"), Schedule.read_answer, to_camel_case({"name": name, "cron": cron, **options}))
+        return post(
+            api_path("schedules"), Schedule.from_response, to_camel_case({"name": name, "cron": cron, **options})
+        )
 
     @request
     def get(self, schedule_id: str) -> Call[Schedule]:
         """Return a schedule."""
-        return get(api_path("schedules", schedule_id), Schedule.read_answer)
+        return get(api_path("schedules", schedule_id), Schedule.from_response)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Schedule]]:
@@ -99,17 +101,17 @@ class Schedules(Namespace[F]):
     @request
     def change(self, schedule_id: str, **changes: Unpack[ScheduleChanges]) -> Call[Schedule]:
         """Change a schedule."""
-        return patch(api_path("schedules", schedule_id), Schedule.read_answer, to_camel_case(changes))
+        return patch(api_path("schedules", schedule_id), Schedule.from_response, to_camel_case(changes))
 
     @request
     def pause(self, schedule_id: str) -> Call[Schedule]:
         """Pause a schedule, so that it does not start runs until it is resumed."""
-        return post(api_path("schedules", schedule_id, "pause"), Schedule.read_answer)
+        return post(api_path("schedules", schedule_id, "pause"), Schedule.from_response)
 
     @request
     def resume(self, schedule_id: str) -> Call[Schedule]:
         """Resume a schedule. Times that have passed meanwhile are skipped."""
-        return post(api_path("schedules", schedule_id, "resume"), Schedule.read_answer)
+        return post(api_path("schedules", schedule_id, "resume"), Schedule.from_response)
 
     @request
     def preview(self, schedule_id: str, *, count: int = 10) -> Call[Sequence[datetime]]:
@@ -123,7 +125,7 @@ class Schedules(Namespace[F]):
 
 
 def _read_times(answer: Any) -> Sequence[datetime]:
-    return list(Preview.read_answer(answer).times)
+    return list(Preview.from_response(answer).times)
 
 
 class Triggers(Namespace[F]):
@@ -140,12 +142,12 @@ class Triggers(Namespace[F]):
     ) -> Call[Trigger]:
         """Create a trigger. `match` has required values of the payload, by dotted path."""
         body = {"event": event, "graph": graph, "definition_id": definition_id, "match": match}
-        return post(api_path("triggers"), Trigger.read_answer, to_camel_case(without_none(body)))
+        return post(api_path("triggers"), Trigger.from_response, to_camel_case(without_none(body)))
 
     @request
     def get(self, trigger_id: str) -> Call[Trigger]:
         """Return a trigger."""
-        return get(api_path("triggers", trigger_id), Trigger.read_answer)
+        return get(api_path("triggers", trigger_id), Trigger.from_response)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Trigger]]:
@@ -160,7 +162,7 @@ class Triggers(Namespace[F]):
     @request
     def change(self, trigger_id: str, **changes: Unpack[TriggerChanges]) -> Call[Trigger]:
         """Change a trigger."""
-        return patch(api_path("triggers", trigger_id), Trigger.read_answer, to_camel_case(changes))
+        return patch(api_path("triggers", trigger_id), Trigger.from_response, to_camel_case(changes))
 
     @request
     def remove(self, trigger_id: str) -> Call[None]:
@@ -175,12 +177,12 @@ class Webhooks(Namespace[F]):
     def add(self, url: str, *, events: Sequence[str] = (), description: str = "") -> Call[WebhookWithSecret]:
         """Create a webhook. The result contains the signing secret, which is not shown again."""
         body = {"url": url, "events": list(events), "description": description}
-        return post(api_path("webhooks"), WebhookWithSecret.read_answer, body)
+        return post(api_path("webhooks"), WebhookWithSecret.from_response, body)
 
     @request
     def get(self, webhook_id: str) -> Call[Webhook]:
         """Return a webhook."""
-        return get(api_path("webhooks", webhook_id), Webhook.read_answer)
+        return get(api_path("webhooks", webhook_id), Webhook.from_response)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Webhook]]:
@@ -195,7 +197,7 @@ class Webhooks(Namespace[F]):
     @request
     def change(self, webhook_id: str, **changes: Unpack[WebhookChanges]) -> Call[WebhookWithSecret]:
         """Change a webhook; `rotate_secret=True` creates a new secret."""
-        return patch(api_path("webhooks", webhook_id), WebhookWithSecret.read_answer, to_camel_case(changes))
+        return patch(api_path("webhooks", webhook_id), WebhookWithSecret.from_response, to_camel_case(changes))
 
     @request
     def remove(self, webhook_id: str) -> Call[None]:
@@ -211,4 +213,4 @@ class Webhooks(Namespace[F]):
     @request
     def test(self, webhook_id: str) -> Call[Delivery]:
         """Send a test message to a webhook."""
-        return post(api_path("webhooks", webhook_id, "test"), Delivery.read_answer)
+        return post(api_path("webhooks", webhook_id, "test"), Delivery.from_response)

@@ -23,12 +23,12 @@ class Definitions(Namespace[F]):
         Raises InvalidRequest with all problems in its `details`, and RequestConflict if the version already exists with
         other content.
         """
-        return post(api_path(_DEFINITIONS), DefinitionWithBody.read_answer, definition, repeatable=True)
+        return post(api_path(_DEFINITIONS), DefinitionWithBody.from_response, definition, repeatable=True)
 
     @request
     def get(self, definition_id: str) -> Call[DefinitionWithBody]:
         """Return a definition."""
-        return get(api_path(_DEFINITIONS, definition_id), DefinitionWithBody.read_answer)
+        return get(api_path(_DEFINITIONS, definition_id), DefinitionWithBody.from_response)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Definition]]:
@@ -52,7 +52,7 @@ class Graphs(Namespace[F]):
     @request
     def get(self, name: str) -> Call[GraphDescription]:
         """Return a graph with its drawing and its schemas."""
-        return get(api_path("graphs", name), GraphDescription.read_answer)
+        return get(api_path("graphs", name), GraphDescription.from_response)
 
 
 class Threads(Namespace[F]):
@@ -61,7 +61,7 @@ class Threads(Namespace[F]):
     @request
     def state(self, thread_id: str, *, checkpoint_id: str | None = None) -> Call[Thread]:
         """Return the current state of a thread, or its state at a checkpoint."""
-        return get(api_path("threads", thread_id, "state"), Thread.read_answer, {"checkpointId": checkpoint_id})
+        return get(api_path("threads", thread_id, "state"), Thread.from_response, {"checkpointId": checkpoint_id})
 
     @request
     def history(self, thread_id: str, *, branch: str | None = None, limit: int = 100) -> Call[Sequence[Thread]]:
@@ -77,7 +77,7 @@ class Threads(Namespace[F]):
     def fork(self, thread_id: str, checkpoint_id: str, *, branch: str | None = None) -> Call[Thread]:
         """Create a branch of a thread that begins at a checkpoint."""
         body = {"checkpointId": checkpoint_id} if branch is None else {"checkpointId": checkpoint_id, "branch": branch}
-        return post(api_path("threads", thread_id, "fork"), Thread.read_answer, body)
+        return post(api_path("threads", thread_id, "fork"), Thread.from_response, body)
 
     @request
     def update(
@@ -86,4 +86,4 @@ class Threads(Namespace[F]):
         """Change the state of a thread, as if a node had returned the values."""
         body = {"values": values, "asNode": as_node, "checkpointId": checkpoint_id}
         changes = {name: value for name, value in body.items() if name == "values" or value is not None}
-        return post(api_path("threads", thread_id, "state"), Thread.read_answer, changes)
+        return post(api_path("threads", thread_id, "state"), Thread.from_response, changes)

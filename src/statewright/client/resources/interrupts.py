@@ -47,7 +47,7 @@ class Approvals(Namespace[F]):
     @request
     def get(self, approval_id: str) -> Call[Approval]:
         """Return an approval."""
-        return get(api_path(_APPROVALS, approval_id), Approval.read_answer)
+        return get(api_path(_APPROVALS, approval_id), Approval.from_response)
 
     @request
     def approve(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
@@ -67,7 +67,7 @@ class Approvals(Namespace[F]):
 
 def _decide(approval_id: str, decision: dict[str, Any], by: str | None) -> Call[Approval]:
     body = {**decision, **without_none({"decidedBy": by})}
-    return post(api_path(_APPROVALS, approval_id, "decide"), Approval.read_answer, body)
+    return post(api_path(_APPROVALS, approval_id, "decide"), Approval.from_response, body)
 
 
 class Events(Namespace[F]):
@@ -79,4 +79,4 @@ class Events(Namespace[F]):
     ) -> Call[ReceivedEvent]:
         """Send an event. The result has the runs that it started and woke. With a `key`, sending is idempotent."""
         body = without_none({"name": name, "payload": payload or {}, "key": key})
-        return post(api_path("events"), ReceivedEvent.read_answer, body, repeatable=key is not None)
+        return post(api_path("events"), ReceivedEvent.from_response, body, repeatable=key is not None)

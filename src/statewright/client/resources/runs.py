@@ -165,7 +165,7 @@ class Runs(Namespace[F]):
     @request
     def cost(self, run_id: str) -> Call[Cost]:
         """Return the cost of a run."""
-        return get(api_path(_RUNS, run_id, "cost"), Cost.read_answer)
+        return get(api_path(_RUNS, run_id, "cost"), Cost.from_response)
 
     @request
     def events(self, run_id: str, *, after: int = 0, page: int = 1, page_size: int = 20) -> Call[Page[Event]]:
@@ -193,12 +193,12 @@ class Runs(Namespace[F]):
     def cancel(self, run_id: str, reason: str | None = None) -> Call[Run]:
         """Cancel a run."""
         body = None if reason is None else {"reason": reason}
-        return post(api_path(_RUNS, run_id, "cancel"), Run.read_answer, body)
+        return post(api_path(_RUNS, run_id, "cancel"), Run.from_response, body)
 
     @request
     def pause(self, run_id: str) -> Call[Run]:
         """Pause a run after its current superstep."""
-        return post(api_path(_RUNS, run_id, "pause"), Run.read_answer)
+        return post(api_path(_RUNS, run_id, "pause"), Run.from_response)
 
     @request
     def resume(
@@ -214,7 +214,7 @@ class Runs(Namespace[F]):
         Raises SignalMismatch if it waits for another signal. Use `signal` to send a signal before the run waits for it.
         """
         if signal_type is None:
-            return post(api_path(_RUNS, run_id, "resume"), Run.read_answer)
+            return post(api_path(_RUNS, run_id, "resume"), Run.from_response)
         return _signal(run_id, "resume", signal_type, payload, signal_id)
 
     @request
@@ -230,12 +230,12 @@ class Runs(Namespace[F]):
     @request
     def answer(self, run_id: str, answers: Mapping[str, Any]) -> Call[Run]:
         """Answer questions of a run, by their ids from `interrupts.list`."""
-        return post(api_path(_RUNS, run_id, "resume"), Run.read_answer, {"answers": answers})
+        return post(api_path(_RUNS, run_id, "resume"), Run.from_response, {"answers": answers})
 
     @request
     def retry(self, run_id: str) -> Call[Run]:
         """Retry a failed run from the step that failed."""
-        return post(api_path(_RUNS, run_id, "retry"), Run.read_answer)
+        return post(api_path(_RUNS, run_id, "retry"), Run.from_response)
 
     @request
     def cancel_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
@@ -260,7 +260,7 @@ def start(graph: str | None, values: Any, wait: float | None, options: StartOpti
     params = () if wait is None else (("wait", f"{wait:g}"),)
     return post(
         api_path(_RUNS),
-        StartedRun.read_answer,
+        StartedRun.from_response,
         {**body, "input": values},
         params=params,
         max_wait=wait or 0.0,
@@ -271,7 +271,7 @@ def start(graph: str | None, values: Any, wait: float | None, options: StartOpti
 def _get(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
     """Return a request for a run, which the service answers once the run is idle, or after `wait` seconds."""
     params = {"wait": f"{wait:g}"} if wait else None
-    return get(api_path(_RUNS, run_id), RunWithSteps.read_answer, params, max_wait=wait)
+    return get(api_path(_RUNS, run_id), RunWithSteps.from_response, params, max_wait=wait)
 
 
 def _to_query(filters: RunFilter) -> dict[str, Any]:
@@ -288,8 +288,8 @@ def _signal(
 ) -> Call[Run]:
     body = without_none({"signal_type": signal_type, "payload": payload or {}, "signal_id": signal_id})
     path = api_path(_RUNS, run_id, action)
-    return post(path, Run.read_answer, to_camel_case(body), repeatable=signal_id is not None)
+    return post(path, Run.from_response, to_camel_case(body), repeatable=signal_id is not None)
 
 
 def _run_ids(answer: Any) -> Sequence[str]:
-    return list(RunIds.read_answer(answer).run_ids)
+    return list(RunIds.from_response(answer).run_ids)

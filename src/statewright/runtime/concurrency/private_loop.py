@@ -28,7 +28,7 @@ from statewright.runtime.tasks.scope import current_scope
 _idle_loops: list[asyncio.AbstractEventLoop] = []
 """Loops that run on dedicated threads, and are not in use."""
 _stopped_loops: list[asyncio.AbstractEventLoop] = []
-"""Loops without a thread, which run only during a call of `run_here`."""
+"""Loops without a thread, which run only during a call of `run_on_this_thread`."""
 
 
 def borrow_loop() -> asyncio.AbstractEventLoop:
@@ -47,7 +47,7 @@ def return_loop(loop: asyncio.AbstractEventLoop, *, idle: bool) -> None:
         loop.call_soon_threadsafe(_idle_loops.append, loop)
 
 
-def run_privately(function: Callable[..., Any], *args: Any) -> Any:
+def run_on_private_loop(function: Callable[..., Any], *args: Any) -> Any:
     """Call a coroutine function on a private loop on another thread, and wait for its result."""
     loop = borrow_loop()
     try:
@@ -56,14 +56,14 @@ def run_privately(function: Callable[..., Any], *args: Any) -> Any:
         return_loop(loop, idle=True)
 
 
-def run_here(function: Callable[..., Any], *args: Any, control: RunControl | None = None) -> Any:
+def run_on_this_thread(function: Callable[..., Any], *args: Any, control: RunControl | None = None) -> Any:
     """Call a coroutine function on a private loop on this thread, and wait for its result.
 
     This costs a fifth of a call on another thread, but the coroutine must not leave anything running on the loop. If a
     loop already runs on this thread, another thread is used. Raises RunCancelled if `control` cancels the call.
     """
     if is_on_loop():
-        return run_privately(function, *args)
+        return run_on_private_loop(function, *args)
     # In an empty context: a loop keeps the context of its creation alive, and with it the scope of the running task.
     loop = _stopped_loops.pop() if _stopped_loops else contextvars.Context().run(_new_loop)
     task = loop.create_task(function(*args))

@@ -76,7 +76,7 @@ class ResultFlusher:
         while (group := self._next_group()) is not None:
             with suppress(Exception):  # the commit of the superstep will fail for the same reason, and report it
                 self._save(group)
-                self._run.count_as_finished(result.task.id for result in group)
+                self._run.publish_finished(result.task.id for result in group)
 
     def _next_group(self) -> list[TaskResult] | None:
         with self._lock:
@@ -94,6 +94,6 @@ class ResultFlusher:
 
 def flusher_for(run: Run, checkpoint: Checkpoint) -> ResultFlusher | None:
     """Return the flusher for a superstep; None if nothing is saved before the superstep ends."""
-    if run.saver is None or run.line is None or run.saves_at_rest:
+    if run.saver is None or run.line is None or run.saves_on_exit:
         return None
     return ResultFlusher(run, checkpoint)

@@ -104,7 +104,7 @@ class Superstep:
         else:
             self.accept(0, outcome)
 
-    def call_ended(self) -> None:
+    def on_call_ended(self) -> None:
         """Record that a call of a `@task` function has ended."""
         with self.lock:
             if self.closed or not self.ending or self.running_indices:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from statewright.channels import MISSING, Added, Overwrite, difference, is_overwrite
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Task, TaskResult, Values
 from statewright.graph import STOP
-from statewright.runtime.core.fold import drop_transients, fold_results, fold_writes, pairs_of
+from statewright.runtime.core.fold import drop_transients, fold_results, fold_writes, write_pairs
 from statewright.runtime.core.frontier import next_frontier, simple_frontier
 from statewright.runtime.core.program import Program
 
@@ -36,7 +36,7 @@ def apply_results(
     return Checkpoint(commit_id, checkpoint.step + 1, values, due, held, joins)
 
 
-def apply_beside(
+def apply_external_results(
     program: Program,
     checkpoint: Checkpoint,
     results: Sequence[TaskResult],
@@ -50,7 +50,9 @@ def apply_beside(
     return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, waiting, joins)
 
 
-def with_report(program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]) -> Checkpoint:
+def record_reported_updates(
+    program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]
+) -> Checkpoint:
     """Record in `after` the updates that the subgraph's caller has to fold, and return it.
 
     - For a field with a reducer: every update. After an Overwrite, only the current value as an Overwrite: the caller
@@ -62,7 +64,7 @@ def with_report(program: Program, before: Checkpoint, after: Checkpoint, results
     # Overwrites come first, so only the beginning of a long report has to be searched.
     replaced = {name for name, _ in takewhile(lambda pair: type(pair[1]) is Overwrite, reported)}
     for result in results:
-        for name, update in pairs_of(result):
+        for name, update in write_pairs(result):
             if name in merging:
                 reported.append((name, update))
                 if is_overwrite(update):
@@ -146,6 +148,6 @@ def _updates_by_channel(results: Sequence[TaskResult]) -> Iterable[tuple[str, Se
         return [(name, (update,)) for name, update in results[0].writes.items()]
     updates: dict[str, list[Any]] = {}
     for result in results:
-        for name, update in pairs_of(result):
+        for name, update in write_pairs(result):
             updates.setdefault(name, []).append(update)
     return updates.items()

@@ -70,7 +70,7 @@ class StepCommit(Commit):
         self._migrated, run.migrated = run.migrated, None
         self._memories = dict(run.memories) if run.memories else None
         self._extra_metadata: Mapping[str, Any] | None = None
-        self._log_entries = run.take_noted() if run.log_buffer else ()
+        self._log_entries = run.take_log_entries() if run.log_buffer else ()
         self.spans_supersteps = False
         """True if several supersteps are saved as one, so that the deltas cannot be derived from results alone."""
         self.rewritten: Iterable[str] = ()
@@ -113,7 +113,7 @@ class StepCommit(Commit):
         memories = {"memories": self._memories} if self._memories else {}
         return {"nodes": nodes, **self._run_metadata, **memories, **(self._extra_metadata or {})}
 
-    def put_beside(self, line: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
+    def retarget(self, line: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
         """Retarget to another branch, as a commit saved together with the run's own: it claims and logs nothing."""
         self.line, self.expected, self.checkpoint = line, expected, checkpoint
         self.hold = self._memories = None

@@ -49,7 +49,7 @@ def fold_results(program: Program, values: Values, results: Sequence[TaskResult]
     return new
 
 
-def pairs_of(result: TaskResult) -> Iterable[tuple[str, Any]]:
+def write_pairs(result: TaskResult) -> Iterable[tuple[str, Any]]:
     """Return the writes of a task as pairs of a channel name and an update, in order."""
     writes = result.writes
     return writes.items() if type(writes) is dict else writes  # pyright: ignore  # distinguished by type
@@ -63,7 +63,7 @@ def _effective_writes(program: Program, result: TaskResult) -> Iterable[tuple[st
     last = {name: index for index, (name, _) in enumerate(writes)}
     return [
         (name, update)
-        for index, (name, update) in enumerate(pairs_of(result))
+        for index, (name, update) in enumerate(write_pairs(result))
         if name in program.merging or last[name] == index
     ]
 
@@ -92,12 +92,12 @@ def _last_update(updates: Sequence[Any]) -> Any:
 
 def writing_nodes(name: str, results: Sequence[TaskResult]) -> list[str]:
     """Return the nodes that wrote to a channel, in task order."""
-    return [result.task.node for result in results if any(key == name for key, _ in pairs_of(result))]
+    return [result.task.node for result in results if any(key == name for key, _ in write_pairs(result))]
 
 
 def drop_transients(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
     """Remove transient values that end with this superstep from a new state, in place, and return it."""
-    written = {name for result in results for name, _ in pairs_of(result)}
+    written = {name for result in results for name, _ in write_pairs(result)}
     for name in program.transient:
         if name not in written or name in program.step_only:
             values.pop(name, None)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, Task, TaskResult, TimedTask
 from statewright.graph import END, STOP, Send
-from statewright.runtime.core.fold import pairs_of
+from statewright.runtime.core.fold import write_pairs
 from statewright.runtime.core.program import Program, is_hidden
 from statewright.runtime.tasks.policies import time_limit
 
@@ -114,7 +114,7 @@ def _collect_arrivals(program: Program, joins: Joins, results: Sequence[TaskResu
                     nodes.add(target)
         for join in reached:
             arrived[join.key] = arrived.get(join.key, frozenset()) | {source.edge_source}
-        nodes.update(subscriber for name, _ in pairs_of(result) for subscriber in program.subscribers.get(name, ()))
+        nodes.update(subscriber for name, _ in write_pairs(result) for subscriber in program.subscribers.get(name, ()))
     for join in program.graph.joins:
         if arrived.get(join.key) == frozenset(join.starts):
             del arrived[join.key]

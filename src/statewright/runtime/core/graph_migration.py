@@ -29,11 +29,11 @@ from statewright.errors import GraphVersionMismatch, suggestion
 from statewright.graph import Graph, JoinEdge, NodeError, Send
 from statewright.graph.command import RESERVED
 from statewright.runtime.core.events import warn_unknown_field
-from statewright.runtime.core.fold import pairs_of
+from statewright.runtime.core.fold import write_pairs
 from statewright.runtime.core.program import Program
 
 
-def fit_to_graph(program: Program, saved: SavedCheckpoint) -> SavedCheckpoint:
+def migrate_to_graph(program: Program, saved: SavedCheckpoint) -> SavedCheckpoint:
     """Return a saved checkpoint as this version of the graph would have saved it. Raises GraphVersionMismatch."""
     graph = program.graph
     checkpoint = saved.checkpoint
@@ -149,7 +149,7 @@ def _find_problems(program: Program, checkpoint: Checkpoint, pending: Pending) -
         yield _describe_unknown_field(program, name)
     if checkpoint.at_rest:
         return
-    updates = (*checkpoint.reported, *(pair for result in results for pair in pairs_of(result)))
+    updates = (*checkpoint.reported, *(pair for result in results for pair in write_pairs(result)))
     for name in sorted({name for name, _ in updates} - channels.keys() - set(checkpoint.values)):
         yield f"A saved result writes {name!r}, which is not a field. {suggestion(name, channels, noun='Fields')}"
 

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeGuard
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Task, TaskResult
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.graph import ParentCommand, ToParent
-from statewright.runtime.core.apply import apply_results, rewritten_fields, with_report
+from statewright.runtime.core.apply import apply_results, record_reported_updates, rewritten_fields
 from statewright.runtime.core.effects import Effect, Emit, RunGenerator, RunTasks
 from statewright.runtime.core.events import describe_unfinished_join, run_event
 from statewright.runtime.core.frontier import due_tasks, incomplete_joins, matches_breakpoint
@@ -95,7 +95,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             origin = commit_id if not nested else run.origin(commit_id, checkpoint.step + 1)
             next_checkpoint = apply_results(program, checkpoint, results, commit_id, origin)
             if nested:
-                with_report(program, checkpoint, next_checkpoint, results)
+                record_reported_updates(program, checkpoint, next_checkpoint, results)
         except Exception as error:
             outcome = RunOutcome("failed", checkpoint, error=error)
             yield from save_partial_results(run, outcome, results)
@@ -239,7 +239,7 @@ def _save_superstep(
     """Save a superstep as one commit; with durability="exit" only record what the final commit must contain."""
     if pending and not run.config.keeps_calls:
         run.open_namespaces |= call_namespaces(run, before.frontier)
-    if run.saves_at_rest:
+    if run.saves_on_exit:
         run.uncommitted_from = run.uncommitted_from or before
         run.rewritten.update(rewritten_fields(run.program, results, before.values, after.values))
     else:

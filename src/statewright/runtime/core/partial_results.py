@@ -72,7 +72,7 @@ def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
 
 def save_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generator[Effect, Any, None]:
     """Save the failure of a task whose siblings are still running."""
-    if run.saver is None or run.saves_at_rest:
+    if run.saver is None or run.saves_on_exit:
         return
     task, text = failure.task, error_text(failure.error)
     _, now = yield Stamp(checkpoint.step)

@@ -19,9 +19,9 @@ from statewright.channels import (
     LastValue,
     MessageBatch,
     copy_argument,
-    copy_chosen,
     copy_container,
     copy_fields,
+    copy_in_place,
     copy_update,
 )
 from statewright.checkpoint import Task, TaskResult
@@ -106,9 +106,9 @@ class NodeProgram:
         "injected",
         "joins",
         "kept_updates",
-        "known_plain",
         "name",
         "node",
+        "plain_keys",
         "read",
         "reads_all",
         "routes",
@@ -140,7 +140,7 @@ class NodeProgram:
         self.kept_updates: frozenset[str] = frozenset()
         """The fields whose channel may keep the container that the node returned, so that it has to be copied."""
         self.updates = updates
-        self.known_plain = updates.known_plain
+        self.plain_keys = updates.plain_keys
         """The fields whose updates need no preparation; None if every result of the node must be read by `updates`."""
         self.takes_state = parameters.takes_state
         self.injected = parameters.injected or None
@@ -288,7 +288,7 @@ class Program:
         elif keys == (ROOT,):
             return copy_container(values.get(ROOT))
         else:
-            result = copy_chosen(
+            result = copy_in_place(
                 {key: values[key] for key in keys if key in values},
                 keys if self.containers is None else self.containers,
             )
@@ -356,7 +356,7 @@ class Program:
             program.async_lane = "inline" if program.guards is None else "loop"  # waiting would block the loop
         if node.writes is not None:
             program.writes = frozenset(node.writes)
-            program.known_plain = program.writes if program.known_plain is not None else None
+            program.plain_keys = program.writes if program.plain_keys is not None else None
         if node.destinations is not None:
             program.allowed_targets = frozenset((*node.destinations, *self.graph.ways[node.name], END, STOP))
         if node.error_handler is not None:
@@ -485,7 +485,7 @@ def display_name(task: Task) -> str:
     return task.node.removesuffix(HANDLER_SUFFIX)
 
 
-def is_handed_over(result: TaskResult) -> bool:
+def is_error_handled(result: TaskResult) -> bool:
     """Return whether the node failed and its error handler runs next."""
     sends = (target for target in result.targets if type(target) is Send)
     return result.goto and any(send.node.endswith(HANDLER_SUFFIX) for send in sends)

@@ -55,7 +55,7 @@ def commit_of(
     commit = StepCommit(run, before, after, results, source, now)
     commit.hold = run.hold(now, release=releases or (source == "loop" and after.at_rest), may_claim=True)
     if run.open_namespaces:
-        still_open = _unfinished_calls(run, after) if run.saves_at_rest else set[str]()
+        still_open = _unfinished_calls(run, after) if run.saves_on_exit else set[str]()
         commit.drops, run.open_namespaces = tuple(sorted(run.open_namespaces - still_open)), still_open
     if expected != "before":
         commit.expected = expected
@@ -69,7 +69,7 @@ def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
     yield Save(commit)
     run.holds(commit.hold)
     if run.unpublished_events:
-        run.count_as_finished(commit.finished)
+        run.publish_finished(commit.finished)
     if run.watch is not None and run.watch.wants("committed"):
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
 
@@ -102,7 +102,7 @@ def save_pending(
     """
     _, now = yield Stamp(checkpoint.step)
     hold = run.hold(now, release=outcome is not None, may_claim=True)
-    entries = (*(() if run.claimed else started_entries(run)), *run.take_noted())
+    entries = (*(() if run.claimed else started_entries(run)), *run.take_log_entries())
     if outcome is not None:
         entries = (
             *entries,
@@ -112,7 +112,7 @@ def save_pending(
     yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, now, entries) if entries else None)
     run.holds(hold)
     if run.unpublished_events:
-        run.count_as_finished(pending.completed)
+        run.publish_finished(pending.completed)
         run.unpublished_events.clear()  # of tasks that ended too late to be saved, and will run again
 
 

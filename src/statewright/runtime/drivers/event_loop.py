@@ -17,7 +17,7 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, cast
 
-from statewright.async_futures import adrive, aresolve, wait_for_all, wait_in_any_case
+from statewright.async_futures import adrive, aresolve, wait_for_all, wait_uncancelled
 from statewright.checkpoint import Checkpoint, Task
 from statewright.clock import Timer
 from statewright.errors import LeaseLost
@@ -273,19 +273,19 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
                 reply = replace_in_flight(run, ask_saver(run, effect))
             except Exception:
                 if before is not None:  # if the previous commit has failed, this is a consequence: report that error
-                    signal = await wait_in_any_case(before)
+                    signal = await wait_uncancelled(before)
                     check_saved(run, before)
                 raise
         else:
             before, run.in_flight_commit = run.in_flight_commit, None
             if before is not None:
-                signal = await wait_in_any_case(before)
+                signal = await wait_uncancelled(before)
                 check_saved(run, before)
-            if run.saves_at_rest and are_callers_being_saved():
+            if run.saves_on_exit and are_callers_being_saved():
                 signal = await wait_for_all([begin_in_thread(wait_until_callers_saved)]) or signal
             reply = ask_saver(run, effect)
         if is_future(reply):
-            signal = await wait_in_any_case(reply) or signal
+            signal = await wait_uncancelled(reply) or signal
             reply = reply.result()
     except Exception as error:
         return None, error, signal  # both, because an error must not hide that the run was cancelled
@@ -297,7 +297,7 @@ async def _flush(run: Run) -> asyncio.CancelledError | None:
     commit, run.in_flight_commit = run.in_flight_commit, None
     if commit is None:
         return None
-    signal = await wait_in_any_case(commit)
+    signal = await wait_uncancelled(commit)
     check_saved(run, commit)
     return signal
 

@@ -47,7 +47,7 @@ def perform_effect(run: Run, effect: Effect) -> Any:
             raise
         return resolve(replace_in_flight(run, reply))
     flush(run)
-    if run.saves_at_rest:
+    if run.saves_on_exit:
         wait_until_callers_saved()
     return resolve(ask_saver(run, effect))
 

@@ -135,7 +135,7 @@ def iter_parts(run: Run, graph_input: Any) -> Parts:
         run.control = run.control or RunControl()
         with LeaseRenewer(run) as renewer:
             parts = drive_sync(run, run_until_idle(run, graph_input))
-            yield from renewer.hand_out(parts) if run.reader is not None else parts
+            yield from renewer.yield_parts(parts) if run.reader is not None else parts
 
 
 def _iter_parts_without_lease(run: Run, graph_input: Any) -> Parts:

@@ -129,7 +129,7 @@ class Circuit:
             if self._failures >= self._policy.failure_threshold:
                 self._opened_at = now
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forget an attempt whose outcome is unknown, so that the next one is let through."""
         with self._lock:
             self._probing = False

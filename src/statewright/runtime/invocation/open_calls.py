@@ -102,10 +102,10 @@ class Calls:
         """`end`, on the running event loop. Return a cancellation that arrived meanwhile, or None."""
         signal: Any = None
         if stopped := self.stop():
-            from statewright.async_futures import wait_in_any_case  # loads asyncio
+            from statewright.async_futures import wait_uncancelled  # loads asyncio
 
             for call in stopped:
-                signal = await wait_in_any_case(call.ended) or signal
+                signal = await wait_uncancelled(call.ended) or signal
         return signal
 
 

@@ -102,7 +102,7 @@ class OpenSuperstep(Protocol):
 
     def close_and_notify(self) -> None: ...
 
-    def call_ended(self) -> None: ...
+    def on_call_ended(self) -> None: ...
 
     def notifying(self, callback: Callable[[], object]) -> AbstractContextManager[None]: ...
 
@@ -185,13 +185,13 @@ class Run:
         "retries",
         "rewritten",
         "run_id",
+        "running_steps",
         "saver",
-        "saves_at_rest",
+        "saves_on_exit",
         "settings",
         "slots",
         "spent",
         "step_before",
-        "steps_under_way",
         "stop",
         "superstep",
         "uncommitted_from",
@@ -230,7 +230,7 @@ class Run:
         self.saver = saver
         self.line = line
         """The branch that the run advances; None if nothing is saved."""
-        self.saves_at_rest = config.durability == "exit"
+        self.saves_on_exit = config.durability == "exit"
         """True if supersteps are saved only when the run stops: durability `exit`."""
         self.overlaps = config.durability == "async"
         """True if a superstep may begin before the last one is saved: durability `async`."""
@@ -310,7 +310,7 @@ class Run:
         """The step of the last checkpoint whose tasks are over: their later effects are ignored."""
         self.calls: Calls | None = None
         """The running calls of `@task` functions; None until the first one."""
-        self.steps_under_way: dict[JournalKey, Attempt] = {}
+        self.running_steps: dict[JournalKey, Attempt] = {}
         """The attempt that started each running `runtime.step` last, for tasks with retry or timeout policies."""
         self.refusals: dict[TaskId, RunError] = {}
         """The errors that tasks received because the run is over, by task: see `liveness.note_refusal`."""
@@ -379,9 +379,9 @@ class Run:
     @property
     def emits_after_commit(self) -> bool:
         """True if results are published only after they have been saved: durability `sync`."""
-        return self.saver is not None and not self.overlaps and not self.saves_at_rest
+        return self.saver is not None and not self.overlaps and not self.saves_on_exit
 
-    def count_as_finished(self, tasks: Iterable[TaskId]) -> None:
+    def publish_finished(self, tasks: Iterable[TaskId]) -> None:
         """Emit the events of tasks whose results have been saved."""
         for task in tasks:
             event = self.unpublished_events.pop(task, None)
@@ -393,7 +393,7 @@ class Run:
         with _noting:
             self.log_buffer = (*self.log_buffer, entry)
 
-    def take_noted(self, task: TaskId | None = None) -> tuple[Entry, ...]:
+    def take_log_entries(self, task: TaskId | None = None) -> tuple[Entry, ...]:
         """Remove and return the buffered log entries of one task, or of all."""
         with _noting:
             if task is None:
@@ -403,7 +403,7 @@ class Run:
                 self.log_buffer = tuple(entry for entry in self.log_buffer if entry[3] != task)
         return entries
 
-    def put_back_noted(self, log: Log | None) -> None:
+    def restore_log_entries(self, log: Log | None) -> None:
         """Return log entries to the buffer, since the write that contained them was refused."""
         if log is not None:
             with _noting:

@@ -11,7 +11,7 @@ from statewright.checkpoint import BranchKey, Checkpointer, Interrupt, Pending, 
 from statewright.errors import InvalidConfig, suggestion
 from statewright.futures import resolve
 from statewright.graph import Graph
-from statewright.runtime.core.fold import pairs_of
+from statewright.runtime.core.fold import write_pairs
 from statewright.runtime.core.program import Program, readable
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
@@ -108,7 +108,7 @@ def _task_snapshot(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     return TaskSnapshot(
         id=task.id,
         name=task.node,
-        result={name: readable(update) for name, update in pairs_of(result)} if result is not None else None,
+        result={name: readable(update) for name, update in write_pairs(result)} if result is not None else None,
         error=pending.errors.get(task.id),
         interrupts=tuple(question.shown() for question in pending.open_of(task.id)),
     )

@@ -32,12 +32,12 @@ from statewright.errors import (
 )
 from statewright.graph import END, START, Command, Reported, Send
 from statewright.ids import CheckpointId, is_interrupt_id
-from statewright.runtime.core.apply import apply_beside, apply_results, folded_values, rewritten_fields
+from statewright.runtime.core.apply import apply_external_results, apply_results, folded_values, rewritten_fields
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Emit, Load, SaveCallers
 from statewright.runtime.core.events import run_event
-from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.graph_migration import fit_to_graph
+from statewright.runtime.core.fold import write_pairs
+from statewright.runtime.core.graph_migration import migrate_to_graph
 from statewright.runtime.core.loop import supersteps
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.saving import (
@@ -189,7 +189,7 @@ def migrated(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
     """Return the saved checkpoint, migrated to the current version of the graph. Sets `run.migrated`."""
     if saved is None:
         return None
-    result = fit_to_graph(run.program, saved)
+    result = migrate_to_graph(run.program, saved)
     if result.checkpoint.values is not saved.checkpoint.values:
         run.migrated = saved.checkpoint.values
     return result
@@ -219,7 +219,7 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
         update = yield from update_by_discarded(run, saved, base.values)
         if update:
             update_result = read_result(Scope(run, task), program.start, task, update)
-            result.writes = [*pairs_of(result), *pairs_of(update_result)]
+            result.writes = [*write_pairs(result), *write_pairs(update_result)]
     commit_id, now = yield from draw_stamp(run, base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
@@ -230,11 +230,11 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
             metadata["replaces"] = head
         if parent is not None:
             run.open_namespaces |= call_namespaces(run, parent.frontier)
-        if run.caller is not None and run.saves_at_rest and head is None:
+        if run.caller is not None and run.saves_on_exit and head is None:
             # With durability `exit`, the input of a new call is saved together with its end, if at all.
             run.uncommitted_from = NOTHING_SAVED
         else:
-            if run.caller is not None and run.saves_at_rest:
+            if run.caller is not None and run.saves_on_exit:
                 yield SaveCallers(run.caller)
             commit = commit_of(run, parent, checkpoint, [result], now, source="input", expected=head, metadata=metadata)
             if saved is not None and is_older:
@@ -424,7 +424,7 @@ def _apply_command(run: Run, base: Checkpoint, command: Command[Any], commit_id:
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
     targets = [target for target in check_targets(run, program.start, command.targets) if target != END]
     result = TaskResult(task, writes, targets, goto=True)
-    return apply_beside(program, base, [result], commit_id, base.frontier, base.held), result
+    return apply_external_results(program, base, [result], commit_id, base.frontier, base.held), result
 
 
 def _nothing_to_resume(run: Run) -> str:

@@ -164,7 +164,7 @@ def _copy_commit(
     # The original is the parent, except for a call on another branch: that is deleted when its task has ended.
     parent = before if saved.metadata.get("remembers") or line.branch == saved.line.branch else None
     commit = commit_of(run, parent, after, [], now, source="fork", pending=saved.pending, metadata=dict(saved.metadata))
-    commit.put_beside(line, after, head.id if head is not None else None)
+    commit.retarget(line, after, head.id if head is not None else None)
     commit.graph_version = saved.graph_version
     return commit
 
@@ -190,7 +190,7 @@ def _reset_commit(run: Run, head: SavedCheckpoint) -> Generator[Effect, Any, Ste
     if "remembers" in head.metadata:
         metadata["remembers"] = head.metadata["remembers"]
     commit = commit_of(run, None, after, [], now, source="fork", metadata=metadata)
-    commit.put_beside(head.line, after, CheckpointId(head.id))
+    commit.retarget(head.line, after, CheckpointId(head.id))
     commit.graph_version = head.graph_version
     return commit
 

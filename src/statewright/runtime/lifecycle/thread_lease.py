@@ -78,9 +78,9 @@ class Holding:
         if kind is GeneratorExit:
             self._abandon()
         elif is_future(answer := self.end()):
-            from statewright.async_futures import wait_in_any_case  # loads asyncio
+            from statewright.async_futures import wait_uncancelled  # loads asyncio
 
-            signal = await wait_in_any_case(answer)
+            signal = await wait_uncancelled(answer)
             if signal is not None:
                 raise signal
 
@@ -157,7 +157,7 @@ class LeaseRenewer(Holding):
         _renewers[cast(str, run.owner)] = self
         self._set_timer()
 
-    def hand_out(self, parts: Generator[Any, None, None]) -> Generator[Any, None, None]:
+    def yield_parts(self, parts: Generator[Any, None, None]) -> Generator[Any, None, None]:
         """Pass the parts of a run to its reader."""
         with closing(parts):
             for part in parts:

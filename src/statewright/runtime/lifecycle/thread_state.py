@@ -24,7 +24,7 @@ from statewright.errors import CheckpointConflict, CheckpointNotFound, InvalidUp
 from statewright.futures import resolve
 from statewright.graph import END, START
 from statewright.ids import CheckpointId, checked_name
-from statewright.runtime.core.apply import apply_beside, with_report
+from statewright.runtime.core.apply import apply_external_results, record_reported_updates
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Load
 from statewright.runtime.core.program import HANDLER_SUFFIX
@@ -167,10 +167,10 @@ def _result_as_node(
         return TaskResult(task, program.updates.read(values, END, task), (), goto=True)
     node = program.nodes[name]
     if node.routes_await:
-        from statewright.runtime.concurrency.private_loop import run_privately
+        from statewright.runtime.concurrency.private_loop import run_on_private_loop
         from statewright.runtime.tasks.execute_async import conclude_async
 
-        return run_privately(conclude_async, Scope(run, task, base), node, task, base, values)
+        return run_on_private_loop(conclude_async, Scope(run, task, base), node, task, base, values)
     return conclude(Scope(run, task, base), node, task, base, values)
 
 
@@ -219,7 +219,9 @@ def _apply_updates(
     if due and all(task.id in pending.completed for task in due):
         results = _merge_in_task_order(base, pending, results)
         due = []
-    after = with_report(program, base, apply_beside(program, base, results, commit_id, due, deferred), results)
+    after = record_reported_updates(
+        program, base, apply_external_results(program, base, results, commit_id, due, deferred), results
+    )
     return after, pending.of({task.id for task in due}), results
 
 

@@ -254,7 +254,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         settings.branch = caller.settings.branch
         own_slots = (Slots(settings.max_concurrency),) if settings.max_concurrency is not None else ()
         settings.max_concurrency = settings.max_concurrency or caller.settings.max_concurrency
-        scope.sign_of_life()
+        scope.reset_idle_timeout()
         if caller.saver is not None and caller.saver is not self._allowed_by:
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver

@@ -29,8 +29,8 @@ from statewright.langchain import is_langchain_message
 from statewright.messages import Message
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.events import warn_hidden_messages
-from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.program import Program, display_name, is_handed_over, readable
+from statewright.runtime.core.fold import write_pairs
+from statewright.runtime.core.program import Program, display_name, is_error_handled, readable
 from statewright.runtime.invocation.emitter import Listener, StreamBuffer
 from statewright.runtime.invocation.outcome import Failure, Pause
 from statewright.runtime.invocation.run import Run
@@ -213,7 +213,7 @@ def _select_update(keys: str | Sequence[str], program: Program, event: Event) ->
         return SKIP
     names = (keys,) if isinstance(keys, str) else keys
     node = display_name(event.data.task)
-    selected = {key: readable(update) for key, update in pairs_of(event.data) if key in names}
+    selected = {key: readable(update) for key, update in write_pairs(event.data) if key in names}
     return {**part, node: selected[keys] if isinstance(keys, str) else selected} if selected else SKIP
 
 
@@ -239,7 +239,7 @@ class MessagesView:
     def _new_messages(self, program: Program, event: Event) -> Any:
         if not isinstance(event.data, TaskResult) or event.node in program.subgraphs:
             return SKIP  # messages of a subgraph come from the events of its own tasks
-        batches = [update for _, update in pairs_of(event.data) if type(update) is MessageBatch]
+        batches = [update for _, update in write_pairs(event.data) if type(update) is MessageBatch]
         messages = [item for batch in batches for item in batch.items if _is_message(item)]
         new = [message for message in messages if message.id not in self._streamed_ids]
         self._streamed_ids.update(message.id for message in new if message.id is not None)
@@ -274,7 +274,7 @@ def _interrupted(program: Program, event: Event) -> Any:
 
 
 def _update(program: Program, event: Event) -> Any:
-    if not isinstance(event.data, TaskResult) or is_handed_over(event.data):
+    if not isinstance(event.data, TaskResult) or is_error_handled(event.data):
         return SKIP  # the task of its error handler is streamed instead, under the name of the node
     update = {display_name(event.data.task): program.shown(event.data)}
     return {**update, "__metadata__": {"cached": True}} if event.attempt == 0 else update
@@ -301,7 +301,7 @@ def _task_finished(program: Program, event: Event) -> Any:
         return {**part, "result": None, "error": error_text(outcome.error)}
     if isinstance(outcome, Pause):
         return {**part, "result": None, "interrupts": [interrupt_dict(question) for question in outcome.interrupts]}
-    return {**part, "result": {name: readable(update) for name, update in pairs_of(outcome)}}
+    return {**part, "result": {name: readable(update) for name, update in write_pairs(outcome)}}
 
 
 def _checkpoint(program: Program, event: Event) -> Any:

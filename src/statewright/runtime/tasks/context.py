@@ -163,18 +163,18 @@ class RuntimeHost:
     def push_message(self, message: Any) -> None:
         scope = self._scope
         if scope.run.watch is not None and not scope.abandoned:
-            scope.sign_of_life()
+            scope.reset_idle_timeout()
             emit_task_event("message", scope, message)
 
 
 def writer_of(scope: Scope) -> StreamWriter:
     """Return a function that sends values to readers of the stream. The scope must not be reused for another task."""
     if scope.run.watch is None:
-        return scope.sign_of_life if scope.attempt is not None else _discard
+        return scope.reset_idle_timeout if scope.attempt is not None else _discard
 
     def write(value: Any) -> None:
         if not scope.abandoned:
-            scope.sign_of_life()
+            scope.reset_idle_timeout()
             emit_task_event("custom", scope, value)
 
     return write

@@ -35,11 +35,11 @@ from statewright.graph import (
     ParentCommand,
     Runtime,
     Send,
-    read_answer,
+    read_node_output,
 )
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.events import emit_task_finished, emit_task_started
-from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of
+from statewright.runtime.core.fold import fold_results, fold_writes, write_pairs
 from statewright.runtime.core.graph_migration import renamed_target
 from statewright.runtime.core.program import NodeProgram, Route
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause
@@ -110,7 +110,7 @@ def injected_kwargs(injected: Sequence[tuple[str, str]] | None, scope: Scope) ->
 
 def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
     """Return the result of a task whose node has returned `answer`: its writes, and the targets of its edges."""
-    fields = node.known_plain
+    fields = node.plain_keys
     if type(answer) is dict and fields is not None and answer.keys() <= fields:  # needs no preparation
         writes: Writes = answer  # pyright: ignore[reportUnknownVariableType]
         if node.kept_updates or scope.sibling_group is not None or scope.run.nested:
@@ -262,7 +262,7 @@ def read_result(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> Tas
         if node.writes is not None:
             check_declared(node, writes)
         return TaskResult(task, copy_writes(writes), node.successors)
-    parsed: Answer = read_answer(answer, updates, node.name, task)
+    parsed: Answer = read_node_output(answer, updates, node.name, task)
     if node.writes is not None:
         check_declared(node, parsed.writes)
     writes = copy_writes(parsed.writes)
@@ -289,7 +289,7 @@ def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Task
     run = scope.run
     if scope.mutation_snapshot is not None:
         state_snapshot, input_snapshot = scope.mutation_snapshot
-        written = {name for name, _ in pairs_of(result)}
+        written = {name for name, _ in write_pairs(result)}
         changed_inputs = changed_channels(input_snapshot, input_containers(scope.input))
         lost = (name for name in changed_inputs if name not in written)
         changed = list(dict.fromkeys((*changed_channels(state_snapshot, checkpoint.values), *lost)))

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
-from statewright.channels import CONTAINERS, copy_argument, copy_chosen, copy_container, copy_fields
+from statewright.channels import CONTAINERS, copy_argument, copy_container, copy_fields, copy_in_place
 from statewright.checkpoint import NO_ARG
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Graph
@@ -77,7 +77,7 @@ class WholeReader:
         self.containers = containers
 
     def __call__(self, values: Mapping[str, Any], arg: Any, /) -> Any:
-        return copy_chosen(values.copy(), self.containers) if arg is NO_ARG else copy_argument(arg)  # pyright: ignore
+        return copy_in_place(values.copy(), self.containers) if arg is NO_ARG else copy_argument(arg)  # pyright: ignore
 
 
 def restrict_reader(read: Reader, names: tuple[str, ...]) -> Reader:

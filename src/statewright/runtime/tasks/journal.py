@@ -64,7 +64,7 @@ def emit_step_events(scope: Scope, key: JournalKey, args_hash: str | None = None
     """Emit the start and end events of a step. With `args_hash`, release its ordinal for a retry if it fails."""
     run, attempt, (_, name, ordinal) = scope.run, scope.attempt, key
     if args_hash is not None and attempt is not None:
-        run.steps_under_way[key] = attempt
+        run.running_steps[key] = attempt
     emit_task_event("step_started", scope, (name, ordinal))
     try:
         yield
@@ -75,8 +75,8 @@ def emit_step_events(scope: Scope, key: JournalKey, args_hash: str | None = None
         emit_task_event("step_finished", scope, (name, ordinal, error))
         raise
     finally:
-        if run.steps_under_way.get(key) is attempt:
-            run.steps_under_way.pop(key, None)
+        if run.running_steps.get(key) is attempt:
+            run.running_steps.pop(key, None)
     emit_task_event("step_finished", scope, (name, ordinal, None))
 
 
@@ -119,7 +119,7 @@ def identify_call(
             f"checkpoint has been saved yet. Call it in a node."
         )
     check_may_start(scope, name)
-    scope.sign_of_life()
+    scope.reset_idle_timeout()
     args_hash = fingerprint((args, kwargs) if kwargs else args)
     key = (scope.task.id, name, scope.counts().next_ordinal(name, args_hash))
     entry = scope.run.journal.get(key)
@@ -139,7 +139,7 @@ def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
 
     The result of an abandoned attempt is recorded too, unless the next attempt has already started the step again.
     """
-    if scope.run.steps_under_way.get(key, scope.attempt) is not scope.attempt:
+    if scope.run.running_steps.get(key, scope.attempt) is not scope.attempt:
         check_may_start(scope, key[1])
     unsaved = UnsavedEntry(*entry)
     if scope.run.journal.setdefault(key, unsaved) is not unsaved:
@@ -159,14 +159,14 @@ def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     if run.saver is None or run.line is None or scope.checkpoint is None:
         run.journal[key] = JournalEntry(*entry)
         return None
-    if run.saves_at_rest:
+    if run.saves_on_exit:
         _save_checkpoint(scope)
     pending, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold(run.ports.clock.now())
     log = _take_log(scope, hold)
     try:
         reply = run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), pending, hold=hold, log=log)
     except JournalConflict:
-        run.put_back_noted(log)
+        run.restore_log_entries(log)
         raise
     if not is_future(reply):
         run.journal[key] = JournalEntry(*entry)
@@ -179,7 +179,7 @@ def _record_save(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None
     try:
         future.result()
     except JournalConflict:
-        run.put_back_noted(log)
+        run.restore_log_entries(log)
     except Exception:
         return  # raised in the caller, which waits for the same future
     else:
@@ -197,7 +197,7 @@ def _take_log(scope: Scope, hold: LeaseRequest | None) -> Log | None:
         return None
     if not (run.claimed or run.nested):  # "run_started", which has to come first, is not saved yet
         return None
-    entries = run.take_noted(task.planned_id)
+    entries = run.take_log_entries(task.planned_id)
     return Log(run.run_id, hold.now if hold is not None else run.ports.clock.now(), entries) if entries else None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from statewright.cache import CacheKey
-from statewright.channels import MessageBatch, copy_update, without_own_ids
+from statewright.channels import MessageBatch, copy_update, without_derived_ids
 from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.data.fingerprint import fingerprint
 from statewright.graph import Graph
@@ -53,7 +53,7 @@ def entry_of(result: TaskResult, checkpoint: Checkpoint) -> CacheEntry:
 
     def detached(name: str, update: Any) -> Any:
         if type(update) is MessageBatch:
-            return without_own_ids(update, checkpoint.values.get(name))
+            return without_derived_ids(update, checkpoint.values.get(name))
         return copy_update(update)
 
     writes: Writes

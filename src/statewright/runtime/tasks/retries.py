@@ -219,12 +219,12 @@ def _record_all(entered: Sequence[Circuit], result: object, clock: Clock) -> Non
 
 def _record(circuit: Circuit, result: object, clock: Clock) -> None:
     if result is None or isinstance(result, RUN_ENDING_ERRORS):
-        circuit.let_go()
+        circuit.release()
         return
     try:
         circuit.record(result if isinstance(result, Exception) else None, clock.monotonic())
     except BaseException:
-        circuit.let_go()
+        circuit.release()
         raise
 
 
@@ -237,7 +237,7 @@ def _seconds_until_due(run: Run, task: Task) -> float:
 def _save_attempt(scope: Scope, task: Task, number: int, delay: float) -> Generator[TaskEffect, Any, None]:
     """Save the number of failed attempts and the time of the next one, so that a crash does not reset the count."""
     run = scope.run
-    if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_at_rest:
+    if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_on_exit:
         now = run.ports.clock.now()
         due = now + timedelta(seconds=delay)
         pending = Pending(attempts={TaskId(task.id): number}, retries={TaskId(task.id): due})

@@ -261,7 +261,7 @@ class Scope:
             inner = inner.run.parent
         return False
 
-    def sign_of_life(self, value: object = None) -> None:
+    def reset_idle_timeout(self, value: object = None) -> None:
         """Reset the idle timeouts of the current attempts, except attempts that count only explicit heartbeats."""
         attempt = self.attempt
         while attempt is not None and not attempt.has_ended_for(self.task):

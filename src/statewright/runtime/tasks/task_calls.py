@@ -351,7 +351,7 @@ class Call:
         for future in reversed(futures):  # each caller gets its own copy, which it may change
             future.settle(value if future is futures[0] else copy_container(value), error, self._ended_in)
         if (step := run.superstep) is not None:
-            step.call_ended()
+            step.on_call_ended()
 
     # -- a plain function
 

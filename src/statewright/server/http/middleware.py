@@ -57,7 +57,7 @@ class RequestLifecycle:
                 # The path pattern of the route, so that the metric has a bounded number of label values.
                 path = getattr(scope.get("route"), "path", "unknown")
                 # 499: the client disconnected before the response began.
-                self._metrics.answered_request(scope["method"], path, response.status or 499, seconds)
+                self._metrics.record_request(scope["method"], path, response.status or 499, seconds)
 
 
 class _ResponseSender:

@@ -8,17 +8,17 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Query, Request
 
-from statewright.api.resource import LARGEST_PAGE
+from statewright.api.resource import MAX_PAGE_SIZE
 from statewright.errors import InvalidRequest, RequestConflict, suggestion
 from statewright.runs import RunStatus
 from statewright.server.http.body import MAX_KEY_LENGTH, Instant
 from statewright.server.http.encode import JsonResponse, success_response
 from statewright.server.http.representation import Representation
 from statewright.service import RunFilter
-from statewright.service.context.records import MOST_LABELS
+from statewright.service.context.records import MAX_LABELS
 
 PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="The number of the page, from 1.")]
-PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="The number of items per page.")]
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=MAX_PAGE_SIZE, description="The number of items per page.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ Statuses = Annotated[
     ),
 ]
 Tags = Annotated[
-    list[str] | None, Query(description="Tags that a run must have, all of them.", alias="tag", max_length=MOST_LABELS)
+    list[str] | None, Query(description="Tags that a run must have, all of them.", alias="tag", max_length=MAX_LABELS)
 ]
 
 

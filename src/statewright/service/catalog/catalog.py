@@ -18,7 +18,7 @@ from statewright.ids import digest
 from statewright.models import ChatModel
 from statewright.runs import Json, StoredDefinition
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.workflow.steps import Definition, Handlers, ToolsGiven, compile_steps, read_definition
+from statewright.workflow.steps import Definition, Handlers, StepTools, compile_steps, read_definition
 
 Kind = Literal["graph", "states", "steps"]
 PROJECT: Final = ""
@@ -59,7 +59,7 @@ class Catalog:
     """Handlers for the task steps of JSON workflows; by default those registered with `@task_handler`."""
     models: Models | None = None
     """Models for the llm steps of JSON workflows."""
-    tools: ToolsGiven = None
+    tools: StepTools = None
     """Tools for the models of llm steps, in addition to handlers."""
     states_models: Any = None
     """Models for YAML workflows, which take precedence over those named in the files; see `Workflow.compile`."""

@@ -30,7 +30,7 @@ from statewright.service.context.requests import RunFilter
 
 R = TypeVar("R", bound=Record)
 MAX_PAGE_SIZE: Final = 100
-MOST_LABELS: Final = 50
+MAX_LABELS: Final = 50
 """Maximum number of tags and metadata entries in a filter, and of tags of a run."""
 NEWEST_FIRST: Final = Order("created_at", descending=True)
 UNFINISHED: Final = [status for status in RunStatus if status not in ENDED]
@@ -116,9 +116,9 @@ def filter_conditions(workspace_id: str, filters: RunFilter) -> list[Condition]:
     if filters.created_to is not None:
         conditions.append(Condition("created_at", "<", filters.created_to))
     labels = [("", tag) for tag in filters.tags] + list(entries_as_text(filters.metadata).items())
-    if len(labels) > MOST_LABELS:  # each is a subquery, and databases limit their number
+    if len(labels) > MAX_LABELS:  # each is a subquery, and databases limit their number
         raise InvalidRequest(
-            f"The filter has {len(labels)} tags and metadata entries. Give at most {MOST_LABELS} altogether."
+            f"The filter has {len(labels)} tags and metadata entries. Give at most {MAX_LABELS} altogether."
         )
     for name, value in labels:
         conditions.append(Condition("id", "in", Among(RunLabel, "run_id", where(name=name, value=value))))

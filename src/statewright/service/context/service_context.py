@@ -51,15 +51,15 @@ class ServiceSettings:
 class Meter(Protocol):
     """Receives measurements of the service. `statewright.observe.Metrics` is an implementation."""
 
-    def begins_run(self, run_id: str, workspace_id: str) -> None:
+    def record_run_start(self, run_id: str, workspace_id: str) -> None:
         """Record that a worker starts to advance a run."""
         ...
 
-    def waited_in_queue(self, seconds: float) -> None:
+    def record_queue_time(self, seconds: float) -> None:
         """Record the time from the instant at which a run was due to its start."""
         ...
 
-    def tried_delivery(self, outcome: str) -> None:
+    def record_delivery(self, outcome: str) -> None:
         """Record an attempt to deliver a webhook message: `delivered` or `failed`."""
         ...
 
@@ -108,7 +108,7 @@ class ServiceContext:
     versions: Versions = field(init=False)
     ring: Callable[[], object] = lambda: None
     """Wakes the worker of this process. Called when a run becomes due."""
-    ring_background: Callable[[], object] = lambda: None
+    wake_background: Callable[[], object] = lambda: None
     """Wakes the background tasks (webhook delivery, schedules)."""
     attempt_at: Callable[[str], StoppableAttempt | None] = lambda _: None
     """Returns the attempt that this process is making at a run; None if there is none."""
@@ -142,7 +142,7 @@ class ServiceContext:
         if any(_makes_due(change) for change in changes):
             self.ring()
         if any(isinstance(change, Announce) and change.made for change in changes):
-            self.ring_background()
+            self.wake_background()
 
 
 class Operations:

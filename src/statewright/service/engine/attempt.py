@@ -163,7 +163,7 @@ class RunAttempt:
             await self._fail(Progress(run, NO_GRAPH), error)
             return
         if context.meter is not None:
-            context.meter.begins_run(run.id, run.workspace_id)
+            context.meter.record_run_start(run.id, run.workspace_id)
         start = await self._preparation.prepare(graph)
         if start is None:
             return

@@ -81,7 +81,7 @@ class AttemptPreparation:
         if self._context.meter is not None:
             not_before = self._run.settings.get("notBefore")
             since = datetime.fromisoformat(not_before) if not_before is not None else self._run.created_at
-            self._context.meter.waited_in_queue((self._context.now() - since).total_seconds())
+            self._context.meter.record_queue_time((self._context.now() - since).total_seconds())
 
     async def _resume_waiting(
         self, graph: CompiledGraph, steps: Sequence[StepRun], waits: Sequence[Wait]

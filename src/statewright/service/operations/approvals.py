@@ -138,4 +138,4 @@ class ApprovalOperations(Operations):
 
 
 def _decided_error(approval_id: str, status: str, decision: str) -> InvalidTransition:
-    return InvalidTransition(f"Approval {approval_id}", status, decision, [], is_asked_for=True)
+    return InvalidTransition(f"Approval {approval_id}", status, decision, [], is_request=True)

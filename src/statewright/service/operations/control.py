@@ -148,7 +148,7 @@ class ControlOperations(Operations):
 
         def resume_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.PAUSED:
-                raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_asked_for=True)
+                raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_request=True)
             event = NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"})
             return [Advance(run.id, now, _running_values(run, now), [event], _unchanged(run))]
 
@@ -165,7 +165,7 @@ class ControlOperations(Operations):
 
         def retry_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.FAILED:
-                raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"], is_asked_for=True)
+                raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"], is_request=True)
             step_values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
             return [
                 *(Absent(Run, conditions) for conditions, _ in _blockers(run)),

@@ -59,12 +59,12 @@ def check_signal_id(signal_id: str | None) -> None:
 
 def closed_error(run_id: str) -> InvalidTransition:
     """Return the error for an answer to a question that is not open any more."""
-    return InvalidTransition(f"A question of run {run_id}", "closed", "answered", [], is_asked_for=True)
+    return InvalidTransition(f"A question of run {run_id}", "closed", "answered", [], is_request=True)
 
 
 def answered_error(run_id: str) -> InvalidTransition:
     """Return the error for a second answer to a question."""
-    return InvalidTransition(f"A question of run {run_id}", "answered", "answered again", [], is_asked_for=True)
+    return InvalidTransition(f"A question of run {run_id}", "answered", "answered again", [], is_request=True)
 
 
 # -- guards of writes

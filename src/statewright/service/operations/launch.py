@@ -93,7 +93,7 @@ class LaunchOperations(ControlOperations):
         slot.publish()
         if run.claim is None:
             self.context.ring()
-            self.context.ring_background()  # it may have a deadline
+            self.context.wake_background()  # it may have a deadline
         return Started(run, created=True)
 
     async def _can_begin(self, run: Run) -> bool:

@@ -67,7 +67,7 @@ class SignalOperations(ApprovalOperations):
         if key is not None and await aresolve(context.ledger.count(Signal, where(run_id=run_id, key=key))):
             return run
         if run.status in ENDED:
-            raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [], is_asked_for=True)
+            raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [], is_request=True)
         wait = await self._find_unanswered(run, type) if must_wait else None
         now = context.now()
         signal = new_signal(run.id, type, payload, key, now)
@@ -95,7 +95,7 @@ class SignalOperations(ApprovalOperations):
         context = self.context
         run = await self.run(workspace_id, run_id)
         if run.status is not RunStatus.WAITING:
-            raise InvalidTransition(f"Run {run.id}", run.status, "answered", ["waiting"], is_asked_for=True)
+            raise InvalidTransition(f"Run {run.id}", run.status, "answered", ["waiting"], is_request=True)
         waits = await aresolve(context.ledger.find(Wait, where(run_id=run.id)))
         by_id = {question_id: wait for wait in waits for question_id in (wait.id, wait.interrupt_id)}
         unknown = next((question_id for question_id in answers if question_id not in by_id), None)
@@ -179,7 +179,7 @@ class SignalOperations(ApprovalOperations):
     async def _find_unanswered(self, run: Run, kind: str) -> Wait:
         """Return an unanswered wait for a type of signal. Raises InvalidTransition or SignalMismatch."""
         if run.status is not RunStatus.WAITING:
-            raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"], is_asked_for=True)
+            raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"], is_request=True)
         waits: Sequence[Wait] = await aresolve(self.context.ledger.find(Wait, where(run_id=run.id)))
         of_kind = [wait for wait in waits if wait.event == kind]
         if of_kind:

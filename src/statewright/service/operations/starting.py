@@ -16,7 +16,7 @@ from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, Reques
 from statewright.futures import drive
 from statewright.ids import draw_checkpoint_id, draw_run_id
 from statewright.runs import Absent, Change, Insert, Run, RunLabel, RunStatus, StoredDefinition, Workspace, where
-from statewright.service.context.records import MOST_LABELS, entries_as_text, find_first, others_on_thread
+from statewright.service.context.records import MAX_LABELS, entries_as_text, find_first, others_on_thread
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.context.validation import validate_choice
@@ -221,8 +221,8 @@ def check_start(request: StartRun, settings: ServiceSettings) -> None:
     for name, value in (("idempotencyKey", request.idempotency_key), ("threadId", request.thread_id)):
         if value is not None and not 1 <= len(value) <= _MAX_KEY_LENGTH:
             raise InvalidRequest(f"{name} must have 1 to {_MAX_KEY_LENGTH} characters; it has {len(value)}.")
-    if len(request.tags) > MOST_LABELS:
-        raise InvalidRequest(f"The run has {len(request.tags)} tags; at most {MOST_LABELS} are allowed.")
+    if len(request.tags) > MAX_LABELS:
+        raise InvalidRequest(f"The run has {len(request.tags)} tags; at most {MAX_LABELS} are allowed.")
     for tag in request.tags:
         if not 1 <= len(tag) <= _MAX_TAG_LENGTH:
             raise InvalidRequest(f"A tag must have 1 to {_MAX_TAG_LENGTH} characters; one has {len(tag)}.")

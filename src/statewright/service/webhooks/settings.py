@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from statewright.errors import InvalidConfig
-from statewright.http import resolve_by_system
+from statewright.http import aresolve_host
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Resolves a host and port to addresses as text. Raises OSError if there are none."""
@@ -43,7 +43,7 @@ class WebhookSettings:
     """Seconds after a rotation for which messages are also signed with the previous secret."""
     ssl_context: ssl.SSLContext | None = None
     """The context that verifies certificates; None for the default authorities."""
-    resolve: Resolve = resolve_by_system
+    resolve: Resolve = aresolve_host
 
     def __post_init__(self) -> None:
         for name in ("timeout", "disable_after", "at_once", "at_once_per_webhook", "max_per_workspace"):

@@ -212,7 +212,7 @@ class Recorder:
             branch=settings.branch,
             checkpoint_id=settings.checkpoint_id,
             saves=run.saver is not None,
-            saves_at_rest=run.saves_at_rest,
+            saves_on_exit=run.saves_on_exit,
             recursion_limit=settings.recursion_limit,
             breaks_before=sorted(run.config.breaks_before),
             breaks_after=sorted(run.config.breaks_after),

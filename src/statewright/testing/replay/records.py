@@ -144,7 +144,7 @@ class RecordedRun:
     checkpoint_id: str | None
     saves: bool
     """True if the run had a checkpointer."""
-    saves_at_rest: bool
+    saves_on_exit: bool
     """True if the run saved only when it became idle (durability `exit`)."""
     recursion_limit: int
     breaks_before: list[str]

@@ -228,7 +228,7 @@ def config_from_record(recorded: RecordedRun, program: Program, config: RunConfi
     renames = Renames(program)
     return config._replace(
         budget=recorded.budget,
-        durability="exit" if recorded.saves_at_rest else "sync",
+        durability="exit" if recorded.saves_on_exit else "sync",
         breaks_before=frozenset(map(renames.node, recorded.breaks_before)),
         breaks_after=frozenset(map(renames.node, recorded.breaks_after)),
         on_unfinished=cast("OnUnfinished | None", recorded.on_unfinished),

@@ -12,8 +12,8 @@ from statewright.checkpoint.forms import restore_result
 from statewright.errors import UnknownTarget, suggestion
 from statewright.graph import Memory, ParentCommand, Send
 from statewright.runtime import CompiledGraph
-from statewright.runtime.concurrency.private_loop import run_privately
-from statewright.runtime.core.program import NodeProgram, is_handed_over
+from statewright.runtime.concurrency.private_loop import run_on_private_loop
+from statewright.runtime.core.program import NodeProgram, is_error_handled
 from statewright.runtime.core.subgraph import Pairs, common_fields, subgraph_calls
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.invocation.run import Run, SubgraphCall
@@ -95,7 +95,7 @@ class TaskPlayer:
         targets = [self._checks.renames.target(target) for target in recorded.targets]
         result = restore_result((recorded.writes, targets, recorded.goto), task)
         if recorded.goto:
-            if not is_handed_over(result):
+            if not is_error_handled(result):
                 result.targets = self._check_targets(position, node, targets)
             return result
         result.targets = node.successors
@@ -239,4 +239,4 @@ def _run_choice(choice: Any) -> Any:
     async def wait() -> Any:
         return await choice
 
-    return run_privately(wait)
+    return run_on_private_loop(wait)

@@ -36,7 +36,7 @@ from statewright.service import Catalog, ServiceSettings, StartRun
 from statewright.service.webhooks import WebhookSettings
 from statewright.testing.service.idle import PATIENCE
 from statewright.testing.service.parts import URL, WORKSPACE, ServiceParts
-from statewright.workflow.steps import Handlers, ToolsGiven
+from statewright.workflow.steps import Handlers, StepTools
 
 if TYPE_CHECKING:
     from statewright.client import AsyncClient, Client
@@ -303,7 +303,7 @@ class TestService(Operations[Sync]):
         handlers: Handlers | Mapping[str, Any] | None = None,
         definitions: Sequence[Any] = (),
         models: Any = None,
-        tools: ToolsGiven = None,
+        tools: StepTools = None,
         path: str | os.PathLike[str] | None = None,
         start: datetime | None = None,
         settings: ServiceSettings | None = None,

@@ -36,11 +36,11 @@ from statewright.workflow.steps.llm.checks import CHECKS, Check, OutputGuard
 from statewright.workflow.steps.llm.handler import LlmStepHandler
 from statewright.workflow.steps.llm.resources import (
     DeclaredTool,
-    ModelsGiven,
+    StepModelOptions,
     StepModels,
+    StepTools,
     TaskTool,
     ToolFactory,
-    ToolsGiven,
     as_tool,
     read_tools,
 )
@@ -117,7 +117,7 @@ class StepsProgram(Program):
     def _start(self) -> NodeProgram:
         start = super()._start()
         start.updates = InputReader({name: self.channels[name] for name in CHANNELS}, closed=True)
-        start.known_plain = None  # so that every input is read by the InputReader
+        start.plain_keys = None  # so that every input is read by the InputReader
         return start
 
 
@@ -145,8 +145,8 @@ class StepNodeFactory:
         self,
         *,
         handlers: Handlers | Mapping[str, Handler] | None = None,
-        models: ModelsGiven = None,
-        tools: ToolsGiven = None,
+        models: StepModelOptions = None,
+        tools: StepTools = None,
         checks: Mapping[str, Check] | None = None,
     ) -> None:
         self.problems: list[Problem] = []
@@ -225,8 +225,8 @@ def compile_steps(
     definition: Definition | str | bytes | Mapping[str, Any],
     *,
     handlers: Handlers | Mapping[str, Handler] | None = None,
-    models: ModelsGiven = None,
-    tools: ToolsGiven = None,
+    models: StepModelOptions = None,
+    tools: StepTools = None,
     checks: Mapping[str, Check] | None = None,
     checkpointer: Checkpointer | None = None,
     store: Store | None = None,

@@ -87,7 +87,7 @@ class StateUpdates(UpdateReader):
 class InputReader(StateUpdates):
     """Converts the input of a run to writes, which reset the other channels."""
 
-    def unknown_in(self, update: Any) -> str | None:
+    def unknown_key_message(self, update: Any) -> str | None:
         return None  # an input has no declared keys
 
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:

@@ -491,7 +491,7 @@ def test_an_agent_that_a_router_creates_is_not_found_after_a_resume(run: Runner)
     saver = InMemorySaver()
     with pytest.raises(ValueError, match="lost"):
         run(Network("n", router=made), "go", checkpointer=saver, thread_id="t")
-    with pytest.raises(RoutingError, match=r"'made'.*only if it is declared"):
+    with pytest.raises(RoutingError, match=r"'made'.*must be declared"):
         run(Network("n", router=made), None, checkpointer=saver, thread_id="t")
 
 

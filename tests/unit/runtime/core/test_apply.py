@@ -11,12 +11,12 @@ from statewright.checkpoint import Checkpoint, DeferredTask
 from statewright.errors import ConflictingWrites
 from statewright.graph import STOP
 from statewright.runtime.core.apply import (
-    apply_beside,
+    apply_external_results,
     apply_results,
     deltas_of_results,
     deltas_of_values,
     folded_values,
-    with_report,
+    record_reported_updates,
 )
 
 
@@ -176,7 +176,7 @@ def test_results_from_outside_leave_what_was_due_due_beside_what_follows(make: A
     held = [DeferredTask(make.task("b", "kept", origin="earlier"), gather=True, sender="a")]
     before = make.checkpoint({"log": []}, due, held)
 
-    after = apply_beside(program, before, [make.result("c", {"log": ["c"]}, ["b"])], "commit", due, held)
+    after = apply_external_results(program, before, [make.result("c", {"log": ["c"]}, ["b"])], "commit", due, held)
 
     assert after.values == {"log": ["c"]}
     assert (after.id, after.step) == ("commit", before.step + 1)
@@ -193,7 +193,7 @@ def test_reports_hold_what_was_written_to_fields_that_merge_in_order(make: Any, 
     results = [make.result("a", [("log", [1]), ("x", 2), ("log", [3])]), make.result("b", {"total": 4, "signal": "s"})]
     after = make.checkpoint()
 
-    assert with_report(program, before, after, results).reported == (
+    assert record_reported_updates(program, before, after, results).reported == (
         ("log", ["earlier"]),
         ("log", [1]),
         ("x", None),
@@ -205,16 +205,18 @@ def test_reports_hold_what_was_written_to_fields_that_merge_in_order(make: Any, 
 def test_a_field_that_holds_one_value_is_reported_once(make: Any, program: Any) -> None:
     before = make.checkpoint({}, make.tasks("a"), reported=(("x", None),))
 
-    assert with_report(program, before, make.checkpoint(), [make.result("a", {"x": 3})]).reported == (("x", None),)
+    assert record_reported_updates(program, before, make.checkpoint(), [make.result("a", {"x": 3})]).reported == (
+        ("x", None),
+    )
 
 
 @pytest.mark.parametrize("update", [Overwrite([1]), {"__overwrite__": [1]}])
 def test_a_field_that_was_replaced_is_reported_by_its_value_and_stays_so(make: Any, program: Any, update: Any) -> None:
     before = make.checkpoint({}, make.tasks("a"), reported=(("log", ["lost"]), ("total", 4)))
 
-    first = with_report(program, before, make.checkpoint({"log": [1]}), [make.result("a", {"log": update})])
+    first = record_reported_updates(program, before, make.checkpoint({"log": [1]}), [make.result("a", {"log": update})])
     assert first.reported == (("log", Overwrite([1])), ("total", 4))
-    second = with_report(program, first, make.checkpoint({"log": [1, 2]}), [make.result("a", {"log": [2]})])
+    second = record_reported_updates(program, first, make.checkpoint({"log": [1, 2]}), [make.result("a", {"log": [2]})])
     assert second.reported == (("log", Overwrite([1, 2])), ("total", 4))
 
 

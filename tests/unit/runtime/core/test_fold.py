@@ -7,7 +7,7 @@ import pytest
 from statewright import START, append
 from statewright.channels import AnyValue, Ephemeral, Overwrite, Topic
 from statewright.errors import ConflictingWrites
-from statewright.runtime.core.fold import drop_transients, fold_results, fold_writes, pairs_of, writing_nodes
+from statewright.runtime.core.fold import drop_transients, fold_results, fold_writes, write_pairs, writing_nodes
 
 
 def bracket(old: str, new: str) -> str:
@@ -197,4 +197,4 @@ def test_the_writers_of_a_field_are_named_in_task_order(make: Any) -> None:
     [({"x": 1, "y": 2}, [("x", 1), ("y", 2)]), ([("x", 1), ("x", 2)], [("x", 1), ("x", 2)]), ({}, [])],
 )
 def test_writes_of_both_forms_are_pairs_in_order(make: Any, writes: Any, pairs: Any) -> None:
-    assert list(pairs_of(make.result("a", writes))) == pairs
+    assert list(write_pairs(make.result("a", writes))) == pairs

@@ -349,7 +349,7 @@ def test_leaving_for_the_way_out_is_saved_with_what_it_discards(make: Any, with_
 
 def test_leaving_for_the_way_out_is_saved_after_what_was_held_back(make: Any, with_way_out: Any) -> None:
     saver = InMemorySaver()
-    run = make.run(with_way_out, saver=saver, saves_at_rest=True, budget=Budget(max_steps=2, on_budget="out"))
+    run = make.run(with_way_out, saver=saver, saves_on_exit=True, budget=Budget(max_steps=2, on_budget="out"))
     hand = make.loop(run, begun(make, saver, "a"))
     hand.finish()
 
@@ -395,7 +395,7 @@ def test_every_superstep_is_one_commit_that_follows_the_one_before(make: Any, pr
 
 def test_durability_exit_saves_once_at_rest_what_all_supersteps_have_changed(make: Any, program: Any) -> None:
     saver = InMemorySaver()
-    run = make.run(program, saver=saver, saves_at_rest=True)
+    run = make.run(program, saver=saver, saves_on_exit=True)
     hand = make.loop(run, begun(make, saver, "a"))
     hand.finish(lambda task: Failure(task, ValueError()) if task.node == "d" else hand.along_edges(task))
 
@@ -407,7 +407,7 @@ def test_durability_exit_saves_once_at_rest_what_all_supersteps_have_changed(mak
 
 def test_durability_exit_saves_before_a_breakpoint_is_noted(make: Any, program: Any) -> None:
     saver = InMemorySaver()
-    run = make.run(program, saver=saver, saves_at_rest=True, breaks_before=frozenset({"d"}))
+    run = make.run(program, saver=saver, saves_on_exit=True, breaks_before=frozenset({"d"}))
     hand = make.loop(run, begun(make, saver, "a"))
     hand.finish()
 

@@ -10,7 +10,7 @@ from statewright.channels import Ephemeral, LastValue, Reduced, Topic, Untracked
 from statewright.checkpoint import NO_ARG
 from statewright.errors import InvalidUpdateError, UnknownKeyWarning
 from statewright.graph import STOP
-from statewright.runtime.core.program import display_name, is_handed_over, is_hidden
+from statewright.runtime.core.program import display_name, is_error_handled, is_hidden
 from statewright.state import IsLastStep
 
 
@@ -435,7 +435,7 @@ def test_a_node_that_takes_the_state_and_nothing_else_is_called_with_it(
 def test_an_answer_with_known_keys_needs_no_reading_unless_something_is_done_to_it(
     make: Any, schema: Any, options: dict[str, Any], known: Any
 ) -> None:
-    assert single(make, schema=schema, **options).nodes["a"].known_plain == known
+    assert single(make, schema=schema, **options).nodes["a"].plain_keys == known
 
 
 # -- names
@@ -453,7 +453,7 @@ def test_an_answer_with_known_keys_needs_no_reading_unless_something_is_done_to_
 def test_whether_an_error_handler_will_answer(make: Any, build: Any, handed_over: bool) -> None:
     handler = single(make, error_handler=plain).nodes["a"].handler
 
-    assert is_handed_over(build(make, handler)) is handed_over
+    assert is_error_handled(build(make, handler)) is handed_over
 
 
 def test_users_know_an_error_handler_by_the_name_of_its_node(make: Any) -> None:

@@ -229,7 +229,7 @@ def test_going_on_takes_up_what_was_known_of_the_tasks(make: Any, program: Any, 
 
 
 def test_durability_exit_saves_when_the_run_comes_to_rest(make: Any, program: Any, saver: InMemorySaver) -> None:
-    hand = make.call(make.run(program, saver=saver, saves_at_rest=True), {"x": 1})
+    hand = make.call(make.run(program, saver=saver, saves_on_exit=True), {"x": 1})
     hand.finish()
 
     assert [save.commit.source for save in hand.of(Save)] == ["input", "loop"]

@@ -127,7 +127,7 @@ def test_since_when_an_attempt_has_given_no_sign_of_life(
     if sign == "beat":
         attempt.beat()
     elif sign == "other":
-        scope.sign_of_life()
+        scope.reset_idle_timeout()
     clock.advance(5)
 
     assert attempt.idle_since(begin) == idle_since

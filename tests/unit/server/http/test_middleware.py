@@ -80,7 +80,7 @@ class Counted:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, int]] = []
 
-    def answered_request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
         assert seconds >= 0
         self.seen.append((method, route, status))
 

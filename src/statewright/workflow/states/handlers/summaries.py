@@ -30,11 +30,11 @@ _INSTRUCTIONS: Final = (
 class HistorySummarizer:
     """Summarizes histories that exceed the limits of a workflow."""
 
-    def __init__(self, model: ChatModel | None, *, most_messages: int, most_tokens: int) -> None:
+    def __init__(self, model: ChatModel | None, *, max_messages: int, max_tokens: int) -> None:
         self._model = model
         """None for a workflow without summarization, whose histories are not shortened."""
-        self._most_messages = most_messages
-        self._most_tokens = most_tokens
+        self._most_messages = max_messages
+        self._most_tokens = max_tokens
 
     async def fit_history(self, call: Call) -> tuple[Sequence[Message], str | None]:
         """Return the history to send to a model, and its summary if it was too long."""

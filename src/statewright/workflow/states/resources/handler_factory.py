@@ -124,8 +124,8 @@ class HandlerFactory:
         definition = self._definition
         return HistorySummarizer(
             self._script_model if SUMMARY in self._script else model,
-            most_messages=definition.messages_limit_before_summarization,
-            most_tokens=definition.tokens_limit_before_summarization,
+            max_messages=definition.messages_limit_before_summarization,
+            max_tokens=definition.tokens_limit_before_summarization,
         )
 
     def model_for(self, state_id: str, assistant: Assistant | None) -> ChatModel:

@@ -56,7 +56,7 @@ class Project(Protocol):
     def snippet_for(self, kind: Any, name: str) -> str: ...
 
 
-def missing_resources(definition: Definition, project: Project) -> list[Problem]:
+def find_missing_resources(definition: Definition, project: Project) -> list[Problem]:
     """Return a warning for each resource that a workflow names but cannot use, with the lines to add to the project.
 
     These are unknown ids, servers that are not allowed, and models that cannot be connected, such as for lack of a key.

@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from statewright.errors import ToolError
-from statewright.http import PORTS, Url, is_public, look_up, must_be_spelled_out, parse_address
+from statewright.http import PORTS, Url, is_public, look_up, must_be_allowed_by_address, parse_address
 
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
 
@@ -101,7 +101,7 @@ class Guard:
             raise ConnectionError(f"The host {url.host!r} cannot be resolved: {error}.") from None
         is_exact = self.names_exactly(url)
         for address in map(ip_address, addresses):
-            is_metadata = must_be_spelled_out(address)
+            is_metadata = must_be_allowed_by_address(address)
             is_listed = is_exact and (not is_metadata or parse_address(url.host) is not None)
             if not is_listed and (is_metadata or not is_public(address)):
                 raise ToolError(

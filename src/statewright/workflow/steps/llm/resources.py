@@ -23,7 +23,7 @@ from statewright.workflow.steps.result import read_result
 
 # -- models
 
-ModelsGiven = Mapping[str, Any] | Callable[[str], Any] | ChatModel | str | None
+StepModelOptions = Mapping[str, Any] | Callable[[str], Any] | ChatModel | str | None
 """Models by the names in steps, with `default` for all other names; a function that returns the model of a name, or
 None; or one model for all steps. A model is a chat model, a LangChain model, or a name such as `openai:gpt-5`."""
 _PROVIDERS: Final = {"gpt-": "openai", "o1-": "openai", "o3-": "openai", "o4-": "openai", "claude-": "anthropic"}
@@ -33,7 +33,7 @@ _PROVIDERS: Final = {"gpt-": "openai", "o1-": "openai", "o3-": "openai", "o4-": 
 class StepModels:
     """Resolves the models that steps name. They are connected on demand."""
 
-    def __init__(self, models: ModelsGiven = None) -> None:
+    def __init__(self, models: StepModelOptions = None) -> None:
         self._find = _make_finder(models)
 
     def has(self, name: str) -> bool:
@@ -50,7 +50,7 @@ class StepModels:
         return as_chat_model(model) if model is not None else None
 
 
-def _make_finder(models: ModelsGiven) -> Callable[[str], Any]:
+def _make_finder(models: StepModelOptions) -> Callable[[str], Any]:
     if models is None:
         return qualify_model_name
     if isinstance(models, Mapping):
@@ -71,13 +71,13 @@ def qualify_model_name(name: str) -> str | None:
 
 # -- tools
 
-ToolsGiven = Mapping[str, Any] | Iterable[Any] | None
+StepTools = Mapping[str, Any] | Iterable[Any] | None
 """Tools or functions, as a list or by their names in definitions."""
 ToolFactory = Callable[[StepExecution], Tool]
 """Returns the tool for one execution of a step."""
 
 
-def read_tools(tools: ToolsGiven) -> Mapping[str, Any]:
+def read_tools(tools: StepTools) -> Mapping[str, Any]:
     """Return tools by name. A map is returned unchanged: its values are converted on demand, as they may be imported.
 
     Raises InvalidConfig for an object that is not a tool, and ToolError for a function with unsupported parameters.

@@ -57,7 +57,7 @@ def test_4_1_11_credentials_show_nothing_of_themselves() -> None:
     assert repr(found) == "Credentials('jira': base_url, token, headers)"
     assert "JIRA" not in repr(jira())
     for store in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match="not stored"):
+        with pytest.raises(TypeError, match="not be stored"):
             store(found)
 
 

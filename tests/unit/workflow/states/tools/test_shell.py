@@ -129,7 +129,7 @@ def test_arguments_of_a_list_become_text() -> None:
 
 
 def test_it_works_on_a_loop_of_another_thread(tmp_path: Path) -> None:
-    from statewright.runtime.concurrency.private_loop import run_privately
+    from statewright.runtime.concurrency.private_loop import run_on_private_loop
 
     shell = Shell(tmp_path, limit=1000, seconds=300)
-    assert run_privately(shell.run_command, ["pwd"])["stdout"] == f"{os.path.realpath(tmp_path)}\n"
+    assert run_on_private_loop(shell.run_command, ["pwd"])["stdout"] == f"{os.path.realpath(tmp_path)}\n"
