@@ -132,12 +132,15 @@ class Network(NetworkDefinition[T]):
         """Return the network with the models and the router of one run."""
         network = self if options.get("model") is None else self.with_models(options["model"])
         router, default_model = options.get("router"), options.get("default_model")
-        if router is not None or default_model is not None:
+        if default_model is not None:
             network = network._copy()
-            network.router = router or network.router
-            network.registry = AgentRegistry(network.name, list(network.agents.values()), network.router)
+            network.default_model = default_model
+        if router is not None:
+            network = network._copy()
+            network.router = router
+            network.registry = AgentRegistry(network.name, list(network.agents.values()), router)
             network.registry.implicit = {**self.registry.implicit, **network.registry.implicit}
-            network.default_model = default_model if default_model is not None else network.default_model
+            network.registry.admitted = self.registry.admitted
         return network
 
     def _graph_input(self, value: Any, state: Any) -> Any:
