@@ -19,9 +19,9 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200
 """Control characters, and characters that change the direction of text."""
 
 
-def shorten(text: str, longest: int) -> str:
+def shorten(text: str, max_length: int) -> str:
     """Return a text cut to at most `longest` characters, including the three dots that replace its end."""
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+    return text if len(text) <= max_length else f"{text[: max_length - 3]}..."
 
 
 def toml_key(name: str) -> str:
@@ -29,16 +29,16 @@ def toml_key(name: str) -> str:
     return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def short_repr(value: object, longest: int = 80) -> str:
+def short_repr(value: object, max_length: int = 80) -> str:
     """Return the shortened `repr` of a value, or its type if `repr` fails."""
     try:
         text = repr(value)
     except Exception:  # a user's __repr__ may raise anything
         return f"a value of type {type(value).__name__}"
-    return shorten(text, longest)
+    return shorten(text, max_length)
 
 
-def plain(text: str) -> str:
+def without_control_characters(text: str) -> str:
     """Return text without control characters. Lines that carriage returns overwrite keep their last version only."""
     if "\x1b" in text:
         text = _SEQUENCE.sub("", text)
@@ -64,7 +64,7 @@ def last_written(line: str) -> str:
     return next((part for part in reversed(line.split("\r")) if part), "")
 
 
-def cut(line: str, most: int) -> str:
+def cut_middle(line: str, most: int) -> str:
     """Return a line without part of its middle: of the `most` characters that are kept, a quarter are from the end."""
     if len(line) <= most:
         return line

@@ -31,7 +31,7 @@ class Counting(InMemorySaver):
         self.namespaces_written: list[str] = []
 
     def commit(self, commit: Any, **options: Any) -> Any:
-        self.namespaces_written.append(commit.line.namespace.partition(":")[0])
+        self.namespaces_written.append(commit.branch_key.namespace.partition(":")[0])
         return super().commit(commit, **options)
 
 

@@ -301,7 +301,7 @@ def _fork_everywhere(driver: Any, app: Any, saver: Any, expected: Any) -> None:
                 refused = _refusal(app, {**named, "namespace": namespace} if namespace else named, branch)
                 if refused is None:
                     found = finish(driver, app, where)
-                    if saved.metadata.get("remembers") and saved.checkpoint.at_rest:
+                    if saved.metadata.get("remembers") and saved.checkpoint.is_complete:
                         # The end of a former call: the memory knows less from there on, and all else is the same.
                         found, wanted = len(found), len(expected)
                     else:

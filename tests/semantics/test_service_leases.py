@@ -389,7 +389,7 @@ async def has_room(worker: RunWorker) -> bool:
 
 
 async def has_nothing_to_do(host: Host) -> bool:
-    return not (host.worker.at_work or host.worker._reserved_runs)
+    return not (host.worker.active_runs or host.worker._reserved_runs)
 
 
 # -- a worker that drains

@@ -127,7 +127,7 @@ class Case:
                 await service.answer(WS, self.asked.run_id, {self.asked.id: self.value})
             case _:
                 self.clock.advance(HOUR)
-                service.ring()
+                service.wake_background_tasks()
 
     def change_thread(self) -> None:
         """Change the thread on a thread of its own, while the caller stands at a gate."""

@@ -33,7 +33,7 @@ from statewright.channels.reducers import (
     is_reducer,
     overwrite,
 )
-from statewright.channels.replay import changed, difference
+from statewright.channels.replay import apply_change, difference
 
 __all__ = [
     "CONTAINERS",
@@ -60,7 +60,7 @@ __all__ = [
     "Untracked",
     "add_messages",
     "append",
-    "changed",
+    "apply_change",
     "channel_for",
     "copy_argument",
     "copy_container",

@@ -87,7 +87,7 @@ def problems_from(
     model: type[Any],
     *,
     within: DocumentPath = (),
-    mark: Callable[[DocumentPath], tuple[int, int]] = lambda _: (0, 0),
+    position_of: Callable[[DocumentPath], tuple[int, int]] = lambda _: (0, 0),
     format_path: Callable[[DocumentPath], str] | None = None,
     map_noun: str = "a map",
     is_secret: Callable[[DocumentPath], bool] = lambda _: False,
@@ -118,9 +118,9 @@ def problems_from(
                 continue  # it has invalid items, which are reported
             case _:
                 value = "" if is_secret(path) else f": {quoted(details['input'])}"
-                kind = kind_of(details["input"], map_noun)
+                kind = describe_kind(details["input"], map_noun)
                 message = f"It must {_requirement(details, map_noun)}, and is {kind}{value}."
-        yield Problem((format_path or format_json_path)(path), *mark(path), message, advice)
+        yield Problem((format_path or format_json_path)(path), *position_of(path), message, advice)
 
 
 def format_json_path(path: DocumentPath) -> str:
@@ -129,7 +129,7 @@ def format_json_path(path: DocumentPath) -> str:
     return text.removeprefix(".")
 
 
-def kind_of(value: Any, map_noun: str = "a map") -> str:
+def describe_kind(value: Any, map_noun: str = "a map") -> str:
     """Return the name of the type of a value in a document."""
     kind = _KINDS.get(cast("type[Any]", type(value)), f"of type {type(value).__name__}")
     return map_noun if kind == "a map" else kind

@@ -27,7 +27,7 @@ class ParentCommand(BaseException):
         super().__init__("a Command for the parent graph")
 
 
-class Answer:
+class NodeOutput:
     """The writes of a node's result, and its targets if it has a goto."""
 
     __slots__ = ("targets", "writes")
@@ -38,14 +38,14 @@ class Answer:
         """Targets that replace the edges of the node; None if the result has none."""
 
 
-class Reported:
+class SubgraphResult:
     """The result of a subgraph as a node: an update, and its writes to fields with reducers."""
 
-    __slots__ = ("update", "written")
+    __slots__ = ("update", "writes")
 
-    def __init__(self, update: dict[str, Any], written: Sequence[tuple[str, Any]]) -> None:
+    def __init__(self, update: dict[str, Any], writes: Sequence[tuple[str, Any]]) -> None:
         self.update = update
-        self.written = written
+        self.writes = writes
         """The writes one by one, so that the reducers of the caller can merge them."""
 
 
@@ -63,7 +63,7 @@ class _ElementIds:
         return f"{self._source.id}-{self._index}"
 
 
-def read_node_output(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+def read_node_output(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> NodeOutput:
     """Return the writes and targets of a result.
 
     Raises InvalidUpdateError, or ParentCommand if a Command is for the graph that called this one.
@@ -71,12 +71,12 @@ def read_node_output(answer: Any, reader: UpdateReader, node: str, ids: IdSource
     if type(answer) is Command:
         return _from_command(cast("Command[Any]", answer), reader, node, ids)
     if type(answer) is Send:
-        return Answer({}, [answer])
-    if type(answer) is Reported:
-        return Answer(_join(reader.read_fields(answer.update, node, ids), answer.written), None)
+        return NodeOutput({}, [answer])
+    if type(answer) is SubgraphResult:
+        return NodeOutput(_join(reader.read_fields(answer.update, node, ids), answer.writes), None)
     if isinstance(answer, list | tuple) and _has_several_results(cast(Sequence[Any], answer), reader):
         return _from_list(cast(Sequence[Any], answer), reader, node, ids)
-    return Answer(reader.read(answer, node, ids), None)
+    return NodeOutput(reader.read(answer, node, ids), None)
 
 
 def _join(writes: Writes, further: Sequence[tuple[str, Any]]) -> Writes:
@@ -88,7 +88,7 @@ def _join(writes: Writes, further: Sequence[tuple[str, Any]]) -> Writes:
     return by_name if len(by_name) == len(pairs) else pairs
 
 
-def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: IdSource) -> NodeOutput:
     if command.graph is not None:
         raise ParentCommand(command)
     if command.resumes:
@@ -100,10 +100,10 @@ def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: I
     candidates = cast(Iterable[object], goto) if isinstance(goto, list | tuple | set | frozenset) else (goto,)
     targets = [_checked_target(target, node) for target in candidates]
     writes = {} if command.update is None else reader.read(command.update, node, ids)
-    return Answer(writes, targets or None)
+    return NodeOutput(writes, targets or None)
 
 
-def _from_list(results: Sequence[Any], reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+def _from_list(results: Sequence[Any], reader: UpdateReader, node: str, ids: IdSource) -> NodeOutput:
     """Join the results of a list: their writes in order, and all their targets if any has one."""
     commands = [cast("Command[Any]", result) for result in results if type(result) is Command]
     if any(command.graph is not None for command in commands):
@@ -115,7 +115,7 @@ def _from_list(results: Sequence[Any], reader: UpdateReader, node: str, ids: IdS
         writes.extend(answer.writes.items() if isinstance(answer.writes, dict) else answer.writes)
         if answer.targets is not None:
             targets = [*(targets or ()), *answer.targets]
-    return Answer(writes, targets)
+    return NodeOutput(writes, targets)
 
 
 def _has_several_results(elements: Sequence[Any], reader: UpdateReader) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
 
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import register_codec
 from statewright.errors import InvalidUpdateError
 from statewright.graph.policy import Timeout, TimeoutPolicy, as_timeout
 
@@ -67,7 +67,7 @@ def _dump_send(send: Send) -> list[Any]:
     return [send.node, send.arg, send.gather, [policy.run_timeout, policy.idle_timeout, policy.refresh_on]]
 
 
-stored_as(50, Send, _dump_send, _load_send)
+register_codec(50, Send, _dump_send, _load_send)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeParameter  # slow to import; see generics.py
@@ -147,4 +147,4 @@ def _load_to_parent(fields: list[Any]) -> ToParent:
     return ToParent(Command(update=update, goto=goto, graph=graph))
 
 
-stored_as(58, ToParent, _dump_to_parent, _load_to_parent)
+register_codec(58, ToParent, _dump_to_parent, _load_to_parent)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeGuard, TypeVar, runtime_checkable
 
-from statewright.checkpoint import Interrupt, stored_as
+from statewright.checkpoint import Interrupt, register_codec
 from statewright.clock import Clock
 from statewright.events import DurableKind
 from statewright.ids import DEFAULT_WORKSPACE
@@ -263,7 +263,7 @@ class NodeError:
     input: Any = field(repr=False)  # may be large
 
 
-stored_as(51, NodeError, lambda value: [value.node, value.error, value.input], lambda fields: NodeError(*fields))
+register_codec(51, NodeError, lambda value: [value.node, value.error, value.input], lambda fields: NodeError(*fields))
 
 
 def is_subgraph(action: object) -> TypeGuard[SubgraphLike]:

@@ -69,14 +69,14 @@ class Graph:
         return {start: tuple(join for join in self.joins if start in join.starts) for start in starts}
 
     @cached_property
-    def ways(self) -> dict[str, frozenset[str]]:
+    def successors(self) -> dict[str, frozenset[str]]:
         """The possible successors of each node and START, by edges and destinations; all nodes if undeclared."""
         return {source: frozenset(self._targets(source)) for source in (START, *self.nodes)}
 
     @cached_property
     def reach(self) -> dict[str, int]:
         """By node and START, a bit set of the nodes that can follow it at any distance; see `reach.py`."""
-        return reachability([*self.nodes, START], self.ways)
+        return reachability([*self.nodes, START], self.successors)
 
     def without_dangling_edges(self) -> Graph:
         """Return the graph without edges to or from unknown nodes."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, cast
 
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import register_codec
 from statewright.errors import InvalidUpdateError
 from statewright.graph.command import Command, Send
 from statewright.graph.context import SubgraphLike, is_subgraph
@@ -27,7 +27,7 @@ class Indexed(NamedTuple):
     value: Any
 
 
-stored_as(52, Indexed, list, lambda fields: Indexed(*fields))
+register_codec(52, Indexed, list, lambda fields: Indexed(*fields))
 
 
 def send_and_collect(name: str, over: str, into: str) -> Callable[[Any], Any]:

@@ -290,7 +290,7 @@ def _unreachable(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
 
 def _successors(graph: Graph, source: str) -> Iterable[str]:
     """Return the nodes that may follow a node: all, if it has no edges and may return a Command to any node."""
-    successors = graph.ways[source]
+    successors = graph.successors[source]
     node = graph.nodes.get(source)
     if successors or node is None or node.destinations is not None:
         return successors

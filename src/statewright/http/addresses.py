@@ -80,19 +80,19 @@ _ISATAP: Final = (0x00005EFE, 0x02005EFE)
 """The third four bytes of an ISATAP address, which mark the last four as the IPv4 address at the end of a tunnel."""
 
 
-def kind_of(address: Address) -> Kind:
+def classify_address(address: Address) -> Kind:
     """Return the kind of an address."""
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         # Only addresses that are not unique without their interface have a scope, so none of them is public.
-        kind = kind_of(IPv6Address(int(address)))
+        kind = classify_address(IPv6Address(int(address)))
         return kind if kind in ("metadata", "link-local") else "reserved"
     if address in _METADATA:
         return "metadata"
     if isinstance(address, IPv4Address):
         return _find_kind(address, _IPV4, otherwise="public")
     if (mapped := _mapped_address(address)) is not None:
-        return kind_of(mapped)
-    if any(kind_of(end) == "metadata" for end in _tunnel_ends(address)):
+        return classify_address(mapped)
+    if any(classify_address(end) == "metadata" for end in _tunnel_ends(address)):
         return "metadata"
     if _is_isatap(address):
         return "reserved"
@@ -101,7 +101,7 @@ def kind_of(address: Address) -> Kind:
 
 def is_public(address: Address) -> bool:
     """Return True for an address of the public internet."""
-    return kind_of(address) == "public"
+    return classify_address(address) == "public"
 
 
 def must_be_allowed_by_address(address: Address) -> bool:
@@ -110,7 +110,7 @@ def must_be_allowed_by_address(address: Address) -> bool:
     Any machine on the link can claim a link-local address, and whoever allows a host name hardly expects it to resolve
     to one of these. They can still be allowed as addresses.
     """
-    return kind_of(address) in ("metadata", "link-local")
+    return classify_address(address) in ("metadata", "link-local")
 
 
 def _find_kind(

@@ -52,7 +52,7 @@ def parse_address(host: str) -> Address | None:
         return None
 
 
-def look_up(host: str, port: int) -> list[str]:
+def resolve_host(host: str, port: int) -> list[str]:
     """Return the distinct addresses of a host from the system's resolver, in order of preference.
 
     Blocks for DNS. Raises OSError or UnicodeError if the host cannot be resolved.
@@ -63,4 +63,4 @@ def look_up(host: str, port: int) -> list[str]:
 
 async def aresolve_host(host: str, port: int) -> list[str]:
     """Resolve a host like `look_up`, without blocking the event loop."""
-    return await asyncio.to_thread(look_up, host, port)
+    return await asyncio.to_thread(resolve_host, host, port)

@@ -22,7 +22,7 @@ from statewright.clock import Clock, SystemClock, iso
 from statewright.redaction import Redactor
 from statewright.runtime.invocation.run import CallingTask
 from statewright.runtime.tasks.scope import current_scope
-from statewright.text import cut, plain
+from statewright.text import cut_middle, without_control_characters
 
 _is_relaying: ContextVar[bool] = ContextVar("statewright_is_relaying", default=False)
 """True while a captured record is written to a stream, where it must not be captured again."""
@@ -241,7 +241,9 @@ class CaptureBuffer:
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
-                self._append(attempt, self._redactor.text(plain(cut(text, self._longest))), fields)
+                self._append(
+                    attempt, self._redactor.text(without_control_characters(cut_middle(text, self._longest))), fields
+                )
 
     def write(self, attempt_key: TaskAttempt, stream: str, text: str, fields: CapturedLine) -> None:
         """Add the lines of text that was written to a stream. An unfinished line is added when it is complete."""
@@ -295,7 +297,7 @@ class CaptureBuffer:
             attempt.dropped += text.count("\n") + 1
             return
         examined = text[: 4 * self._limits.size]
-        for line in self._redactor.text(plain(examined)).split("\n"):
+        for line in self._redactor.text(without_control_characters(examined)).split("\n"):
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
@@ -303,7 +305,7 @@ class CaptureBuffer:
         attempt.dropped += text.count("\n", len(examined))
 
     def _append(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
-        message = cut(text, self._limits.line)
+        message = cut_middle(text, self._limits.line)
         size = len(message.encode())
         attempt.lines.append({**fields, "message": message, "node": attempt.key.node, "attempt": attempt.key.attempt})
         attempt.size += size

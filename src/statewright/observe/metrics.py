@@ -144,7 +144,7 @@ class Metrics(Instrument):
         self._meters.request_seconds.labels(*labels).observe(seconds)
 
     @contextmanager
-    def sse_client(self) -> Generator[None]:
+    def track_event_stream(self) -> Generator[None]:
         """Count a reader of an event stream while it is connected."""
         with self._meters.sse_clients.track_inprogress():
             yield

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from statewright.data.problems import kind_of
+from statewright.data.problems import describe_kind
 from statewright.project.reader import Reader
 from statewright.project.schema import DataSource, ServedGraph, ServedWorkflow
 from statewright.project.tables import DataSourceTable, GraphTable, LimitsTable, Sections, WorkflowTable
@@ -32,7 +32,7 @@ def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGrap
     if isinstance(value, str):
         value, path_keys, file_keys = {"file" if _is_workflow_file(value) else "path": value}, keys, keys
     elif not isinstance(value, dict):
-        kind = kind_of(value)
+        kind = describe_kind(value)
         reader.add_problem(keys, f"It must be a string or a table, and is {kind}.", 'Write "module:graph".')
         return None
     table = reader.read(GraphTable, value, keys, strict=True)

@@ -53,7 +53,7 @@ class Reader:
                 error,
                 model,
                 within=keys,
-                mark=self.mark,
+                position_of=self.mark,
                 format_path=format_path,
                 map_noun="a table",
                 is_secret=lambda path: path[:1] in _SECRET_SECTIONS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from statewright.agents import check_name
 from statewright.agents.mcp import read_server
-from statewright.data.problems import kind_of
+from statewright.data.problems import describe_kind
 from statewright.errors import InvalidConfig, ToolError, nearest
 from statewright.project.reader import Reader
 from statewright.project.tables import (
@@ -96,7 +96,7 @@ def read_integrations(entries: Mapping[str, Any], keys: Keys, reader: Reader) ->
                 except ValueError as error:
                     reader.add_problem((*table_keys, key), *error.args)
             else:
-                kind = kind_of(value, "a table")
+                kind = describe_kind(value, "a table")
                 reader.add_problem((*table_keys, key), f"It must be a string, a number or a table, and is {kind}.")
     return tables
 
@@ -137,7 +137,7 @@ def _check_function(name: str, reference: Any, reader: Reader) -> bool:
     if not isinstance(reference, str):  # probably a misspelt setting
         guess = nearest(name[:60], ToolsTable.model_fields)
         advice = f"Did you mean {guess!r}?" if guess else "Write 'module:function'."
-        reader.add_problem(keys, f"A tool must be a string, and is {kind_of(reference, 'a table')}.", advice)
+        reader.add_problem(keys, f"A tool must be a string, and is {describe_kind(reference, 'a table')}.", advice)
         return False
     try:
         check_name(name)

@@ -8,7 +8,7 @@
 `HIDDEN` replaces a known value, and `MARK` a value with the name or the shape of a secret.
 """
 
-from statewright.redaction.exceptions import RedactedError, chain_of, text_of, without_secrets
+from statewright.redaction.exceptions import RedactedError, full_text, iter_chain, without_secrets
 from statewright.redaction.names import SECRET_NAMES, SecretNames, is_secret_name
 from statewright.redaction.patterns import MARK, find_secret
 from statewright.redaction.redactor import Redactor, looks_secret
@@ -32,15 +32,15 @@ __all__ = [
     "RedactedError",
     "Redactor",
     "SecretNames",
-    "chain_of",
     "find_secret",
+    "full_text",
     "is_secret_name",
+    "iter_chain",
     "looks_secret",
     "make_mask",
     "secrets_in_environment",
     "secrets_in_header",
     "secrets_in_settings",
     "secrets_in_url",
-    "text_of",
     "without_secrets",
 ]

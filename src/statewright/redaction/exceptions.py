@@ -19,7 +19,7 @@ class RedactedError(Exception):
     """The copy of an exception that contained a secret. Its message begins with the type of that exception."""
 
 
-def chain_of(error: BaseException) -> Iterator[BaseException]:
+def iter_chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception, its causes and contexts, and the members of groups among them."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
@@ -34,14 +34,14 @@ def chain_of(error: BaseException) -> Iterator[BaseException]:
             pending += cast("BaseExceptionGroup[BaseException]", current).exceptions
 
 
-def text_of(error: BaseException) -> str:
+def full_text(error: BaseException) -> str:
     """Return all text in an exception and its chain: tracebacks, arguments and attributes."""
-    return "".join([*traceback.format_exception(error), *map(_details_of, chain_of(error))])
+    return "".join([*traceback.format_exception(error), *map(_details_of, iter_chain(error))])
 
 
 def without_secrets(error: BaseException, mask: Mask) -> BaseException:
     """Return a copy of an exception without secrets; the exception itself if neither it nor its chain has any."""
-    texts = (text for member in chain_of(error) for text in (_message_of(member), _details_of(member)))
+    texts = (text for member in iter_chain(error) for text in (_message_of(member), _details_of(member)))
     return error if all(mask(text) == text for text in texts) else _copy(error, mask)
 
 

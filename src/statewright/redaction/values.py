@@ -62,13 +62,13 @@ class KnownSecrets:
             # A new set, because another thread may be reading the old one.
             self._spellings = self._spellings | spellings
 
-    def appear_in(self, text: str) -> bool:
+    def occur_in(self, text: str) -> bool:
         """Return True if the text contains one of the values."""
         return any(spelling in text for spelling in self._spellings)
 
     def mask(self, text: str) -> str:
         """Replace each of the values in a text by a mark."""
-        if not self.appear_in(text):
+        if not self.occur_in(text):
             return text
         spellings, compiled = self._spellings, self._compiled
         if compiled is None or compiled[0] is not spellings:

@@ -127,7 +127,7 @@ class Advance:
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     events: Sequence[NewEvent] = ()
     expect: Where = ()
-    written: list[RunEvent] = field(default_factory=list[RunEvent])
+    written_events: list[RunEvent] = field(default_factory=list[RunEvent])
     """The events with their numbers, once the change is written."""
 
 
@@ -140,7 +140,7 @@ class Announce:
     data: Mapping[str, Json]
     at: datetime
     run_id: str | None = None
-    made: int = 0
+    delivery_count: int = 0
     """The number of inserted deliveries, once the change is written."""
 
 

@@ -38,7 +38,7 @@ CODECS: dict[str, Codec] = {}
 BY_TAG: dict[int, Codec] = {}
 
 
-def stored_as(tag: int, kind: str | type, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
+def register_codec(tag: int, kind: str | type, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
     """Register a codec for a type of Statewright or Python. Users' types are registered with a `Serde` instead."""
     name = kind if isinstance(kind, str) else type_name(kind)
     codec = Codec(tag, name, encode, decode)
@@ -83,9 +83,9 @@ def _trimmed(*parts: Any) -> list[Any]:
 
 # -- Python's types
 
-stored_as(2, tuple, list, tuple)
-stored_as(3, set, list, set)
-stored_as(4, frozenset, list, frozenset)
+register_codec(2, tuple, list, tuple)
+register_codec(3, set, list, set)
+register_codec(4, frozenset, list, frozenset)
 
 
 def _encode_zone(zone: tzinfo | None) -> Any:
@@ -125,10 +125,12 @@ def _decode_time(kind: type[datetime] | type[time], parts: Sequence[Any]) -> dat
     return kind.fromisoformat(parts[0]).replace(tzinfo=_decode_zone(parts[1]), fold=parts[2])
 
 
-stored_as(5, datetime, _encode_time, partial(_decode_time, datetime))
-stored_as(6, date, date.isoformat, date.fromisoformat)
-stored_as(7, time, _encode_time, partial(_decode_time, time))
-stored_as(8, timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda parts: timedelta(*parts))
+register_codec(5, datetime, _encode_time, partial(_decode_time, datetime))
+register_codec(6, date, date.isoformat, date.fromisoformat)
+register_codec(7, time, _encode_time, partial(_decode_time, time))
+register_codec(
+    8, timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda parts: timedelta(*parts)
+)
 
 
 def _function_of(module: str, name: str) -> Callable[..., Any]:
@@ -140,39 +142,43 @@ def _function_of(module: str, name: str) -> Callable[..., Any]:
     return call
 
 
-stored_as(9, "decimal.Decimal", str, _function_of("decimal", "Decimal"))
+register_codec(9, "decimal.Decimal", str, _function_of("decimal", "Decimal"))
 for _number, _path in enumerate(("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")):
     _class = _path if _path.startswith("Pure") else "Path"  # a path of another system is restored as one of this system
-    stored_as(10 + _number, f"pathlib.{_path}", str, _function_of("pathlib", _class))
+    register_codec(10 + _number, f"pathlib.{_path}", str, _function_of("pathlib", _class))
     CODECS[f"pathlib._local.{_path}"] = BY_TAG[10 + _number]  # the module of these classes in Python 3.13
-stored_as(14, "uuid.UUID", lambda value: value.bytes, lambda stored: importlib.import_module("uuid").UUID(bytes=stored))
-stored_as(
+register_codec(
+    14, "uuid.UUID", lambda value: value.bytes, lambda stored: importlib.import_module("uuid").UUID(bytes=stored)
+)
+register_codec(
     15,
     int,
     lambda value: value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True),
     lambda stored: int.from_bytes(stored, "little", signed=True),
 )
 """Integers of more than 64 bits, which MessagePack lacks."""
-stored_as(
+register_codec(
     16,
     str,
     lambda value: value.encode("utf-8", "surrogatepass"),
     lambda stored: stored.decode("utf-8", "surrogatepass"),
 )
 """Text with lone surrogates, which is not valid Unicode."""
-stored_as(17, dict, lambda value: [[key, item] for key, item in value.items()], dict)
+register_codec(17, dict, lambda value: [[key, item] for key, item in value.items()], dict)
 """Dicts with keys that MessagePack lacks."""
-stored_as(19, complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts))
-stored_as(20, range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts))
-stored_as(
+register_codec(19, complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts))
+register_codec(20, range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts))
+register_codec(
     21,
     "collections.deque",
     lambda value: [list(value), value.maxlen],
     lambda parts: importlib.import_module("collections").deque(*parts),
 )
-stored_as(22, "collections.OrderedDict", lambda value: list(value.items()), _function_of("collections", "OrderedDict"))
-stored_as(23, "collections.Counter", dict, _function_of("collections", "Counter"))
-stored_as(27, bytearray, bytes, bytearray)
+register_codec(
+    22, "collections.OrderedDict", lambda value: list(value.items()), _function_of("collections", "OrderedDict")
+)
+register_codec(23, "collections.Counter", dict, _function_of("collections", "Counter"))
+register_codec(27, bytearray, bytes, bytearray)
 
 # -- numpy
 
@@ -210,7 +216,7 @@ def _decode_scalar(parts: Sequence[Any]) -> Any:
     return _decode_array(parts)[()]
 
 
-stored_as(24, "numpy.ndarray", _encode_array, _decode_array)
+register_codec(24, "numpy.ndarray", _encode_array, _decode_array)
 NUMPY_SCALAR = Codec(25, "numpy.generic", _encode_scalar, _decode_scalar)
 BY_TAG[25] = NUMPY_SCALAR
 
@@ -291,27 +297,27 @@ def _decode_message(parts: list[Any]) -> Message:
     return Message(content, cast(str, role if type(role) is str else ROLES[role]), *optional)
 
 
-stored_as(40, Message, _encode_message, _decode_message)
-stored_as(
+register_codec(40, Message, _encode_message, _decode_message)
+register_codec(
     41,
     ToolCall,
     lambda call: _trimmed(call.id, call.name, call.arguments, call.invalid),
     lambda parts: ToolCall(*parts),
 )
-stored_as(
+register_codec(
     42,
     ToolResult,
     lambda result: [result.tool_call_id, result.content, result.name],
     lambda parts: ToolResult(*parts),
 )
-stored_as(43, RemoveMessage, lambda message: message.id, RemoveMessage)
-stored_as(
+register_codec(43, RemoveMessage, lambda message: message.id, RemoveMessage)
+register_codec(
     44,
     MessageBatch,
     lambda batch: [batch.items, batch.all_new],
     lambda parts: MessageBatch(parts[0], all_new=parts[1]),
 )
-stored_as(45, Overwrite, lambda update: update.value, Overwrite)
-stored_as(46, cast("type[Any]", type(MISSING)), lambda _: None, lambda _: MISSING)
-stored_as(48, Added, lambda change: list(change.items), Added)
-stored_as(49, Merged, lambda change: list(change.items), Merged)
+register_codec(45, Overwrite, lambda update: update.value, Overwrite)
+register_codec(46, cast("type[Any]", type(MISSING)), lambda _: None, lambda _: MISSING)
+register_codec(48, Added, lambda change: list(change.items), Added)
+register_codec(49, Merged, lambda change: list(change.items), Merged)

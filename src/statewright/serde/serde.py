@@ -104,7 +104,7 @@ class Serde:
         registration = self._by_type.get(kind)
         return registration.name if registration is not None else None
 
-    def named(self, name: str) -> type[Any] | None:
+    def class_of(self, name: str) -> type[Any] | None:
         """Return the class that is registered under a name; None if there is none."""
         registration = self._by_name.get(name)
         return registration.type if registration is not None else None

@@ -103,7 +103,12 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         record_attempt = context.meter.record_delivery if context.meter is not None else None
         return [
             Deliverer(context.ledger, context.clock, self.webhooks, on_attempt=record_attempt),
-            Scheduler(context.ledger, self.starter.prepare, self.cancellation, on_started=lambda _: self.ring()),
+            Scheduler(
+                context.ledger,
+                self.starter.prepare,
+                self.cancellation,
+                on_started=lambda _: self.wake_background_tasks(),
+            ),
             Retention(context.ledger, context.saver),
             Deadlines(context.ledger, context.publish, self.starter.failure_handler_changes),
         ]
@@ -121,25 +126,25 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
     async def start_working(self) -> None:
         """Store the definitions of served graphs, and begin to advance runs."""
         context = self.context
-        for definition in context.catalog.stored(context.now()):
+        for definition in context.catalog.to_records(context.now()):
             with suppress(DuplicateRecord):
                 await aresolve(context.ledger.write([Insert(definition)]))
         await context.spending.warn_of_unknown()
         worker = RunWorker(
             context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, self.starter)
         )
-        context.ring, context.wake_background = worker.ring, self._background.ring
+        context.ring, context.wake_background = worker.wake, self._background.wake
         context.attempt_at = worker.attempt_at
         self.worker = worker
         self._thread.start()
         self._work = self._thread.submit(worker.work())
         self._thread.submit(self._background.start()).result()
 
-    def ring(self) -> None:
+    def wake_background_tasks(self) -> None:
         """Wake the worker and the background tasks. To be called when something becomes due. Thread-safe."""
         if self.worker is not None:
-            self.worker.ring()
-        self._background.ring()
+            self.worker.wake()
+        self._background.wake()
 
     async def stop(self, seconds: float | None = None) -> None:
         """Stop gracefully: wait until running steps have ended, and release the runs.

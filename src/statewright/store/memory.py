@@ -12,7 +12,7 @@ from statewright.page import cut_page
 from statewright.store.filters import check_conditions, matches
 from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, check_namespace
 from statewright.store.port import ConfiguredStore
-from statewright.store.vectors import Vector, embedded, require_index, similarity
+from statewright.store.vectors import Vector, embed_texts, require_index, similarity
 
 ItemKey = tuple[Namespace, str]
 """The namespace and key of an item."""
@@ -70,7 +70,7 @@ class InMemoryStore(ConfiguredStore):
         own_value = copy.deepcopy(dict(value))
         texts = self._texts(own_value, index)
         # Computed before the lock is taken, because embedding may call a model.
-        vectors = embedded(self._index, texts) if self._index is not None else ()
+        vectors = embed_texts(self._index, texts) if self._index is not None else ()
         duration = self._ttl.default if ttl is None else ttl
         now = self._clock.now()
         with self._lock:
@@ -96,7 +96,7 @@ class InMemoryStore(ConfiguredStore):
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
         check_conditions(filter or {})
-        vector = None if query is None else embedded(require_index(self._index), [query])[0]
+        vector = None if query is None else embed_texts(require_index(self._index), [query])[0]
         now = self._clock.monotonic()
         with self._lock:
             newest_first = [entry for entry in reversed(self._entries.values()) if not entry.is_expired(now)]

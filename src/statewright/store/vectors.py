@@ -35,7 +35,7 @@ def require_index(index: Index | None) -> Index:
     return index
 
 
-def embedded(index: Index, texts: Sequence[str]) -> list[Vector]:
+def embed_texts(index: Index, texts: Sequence[str]) -> list[Vector]:
     """Return the vectors of texts, normalised to length 1. Raises InvalidUpdateError for wrong dimensions."""
     vectors = [list(map(float, vector)) for vector in index.embed(texts)] if texts else []
     dims = next((len(vector) for vector in vectors if len(vector) != index.dims), index.dims)
@@ -57,13 +57,13 @@ def similarity(first: Vector, second: Vector) -> float:
     return sum(a * b for a, b in zip(first, second, strict=True))
 
 
-def packed(vectors: Iterable[Vector]) -> bytes:
+def pack_vectors(vectors: Iterable[Vector]) -> bytes:
     """Return vectors as bytes: the consecutive float32 of all of them."""
     numbers = [number for vector in vectors for number in vector]
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
-def scored(query: Vector, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
+def score_items(query: Vector, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
     """Yield the number of each item with the similarity of its most similar vector. Items have packed vectors."""
     numpy, remaining = _numpy(), iter(items)
     while chunk := list(itertools.islice(remaining, _CHUNK)):

@@ -74,7 +74,7 @@ class NoteTaker(Instrument):
         self._notes.write("superstep", branch=_branch_of_event(event), step=event.step, tasks=tasks)
 
     def on_commit(self, event: Any) -> None:
-        checkpoint, key = event.data.checkpoint, [*event.data.line]
+        checkpoint, key = event.data.checkpoint, [*event.data.branch_key]
         self._notes.write("committed", branch=key, step=checkpoint.step, id=checkpoint.id, source=event.data.source)
 
     def on_task_finished(self, event: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.channels import MISSING, Added, Append, Conflict, Overwrite, changed
+from statewright.channels import MISSING, Added, Append, Conflict, Overwrite, apply_change
 from statewright.errors import InvalidUpdateError
 
 
@@ -98,4 +98,4 @@ def test_what_was_stored_gives_the_value_again() -> None:
     channel, old, updates = Append(), [1], [[2], 3, (4,)]
     new = channel.apply(old, updates)
 
-    assert changed(old, channel.delta(updates, new)) == new == [1, 2, 3, 4]
+    assert apply_change(old, channel.delta(updates, new)) == new == [1, 2, 3, 4]

@@ -138,12 +138,12 @@ def checkpoint(**changed: Any) -> Checkpoint:
     ],
 )
 def test_a_thread_is_at_rest_if_nothing_is_due_and_nothing_waits(frontier: Any, held: Any, at_rest: bool) -> None:
-    assert checkpoint(frontier=frontier, held=held).at_rest is at_rest
+    assert checkpoint(frontier=frontier, deferred=held).is_complete is at_rest
 
 
 def test_a_checkpoint_needs_no_more_than_values_and_frontier() -> None:
     plain = checkpoint()
-    assert (plain.held, plain.joins, plain.reported) == ((), NO_JOINS, ())
+    assert (plain.deferred, plain.joins, plain.reported) == ((), NO_JOINS, ())
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_a_checkpoint_is_equal_to_nothing_else_and_cannot_be_hashed() -> None:
 
 
 def test_a_checkpoint_shows_where_it_stands() -> None:
-    assert repr(checkpoint()) == "Checkpoint(step=1, values={'x': [1]}, frontier=(Task('a'),), held=())"
+    assert repr(checkpoint()) == "Checkpoint(step=1, values={'x': [1]}, frontier=(Task('a'),), deferred=())"
 
 
 def test_the_id_of_a_saved_checkpoint_is_that_of_its_checkpoint() -> None:
     saved = SavedCheckpoint(
-        line=BranchKey("thread"),
+        branch_key=BranchKey("thread"),
         parent_id=None,
         checkpoint=checkpoint(id="c7"),
         source="loop",
@@ -380,7 +380,13 @@ def commit(**options: Any) -> Commit:
 
 def test_a_commit_brings_nothing_along_unless_told_otherwise() -> None:
     plain = commit()
-    assert (dict(plain.metadata), plain.pending, plain.hold, plain.log, plain.drops) == ({}, None, None, None, ())
+    assert (dict(plain.metadata), plain.pending, plain.hold, plain.log, plain.dropped_namespaces) == (
+        {},
+        None,
+        None,
+        None,
+        (),
+    )
 
 
 @pytest.mark.parametrize(("fact", "name"), [(question("1"), "value"), (BranchKey("thread"), "branch")])

@@ -125,7 +125,7 @@ def test_reports_of_a_server() -> None:
     metrics.record_request("GET", "/api/v1/runs/{id}", 200, 0.25)
     metrics.record_request("BREW", "/api/v1/runs/{id}", 405, 0.25)
     metrics.record_delivery("delivered")
-    with metrics.sse_client():
+    with metrics.track_event_stream():
         assert samples(metrics, "statewright_sse_clients") == {(): 1}
     assert samples(metrics, "statewright_sse_clients") == {(): 0}
     assert samples(metrics, "statewright_runs") == {("running",): 2, ("failed",): 1}

@@ -159,7 +159,7 @@ class Maker:
     def saved(self, checkpoint: Checkpoint, pending: Pending | None = None, **parts: Any) -> SavedCheckpoint:
         """Return a checkpoint as a saver returns it."""
         defaults: dict[str, Any] = {
-            "line": BranchKey("thread"),
+            "branch_key": BranchKey("thread"),
             "parent_id": None,
             "source": "loop",
             "run_id": "run",
@@ -196,8 +196,8 @@ class Maker:
             RunConfig(durability=durability, **config),
             RunPorts(clock=clock or FakeClock()),
             saver=saver,
-            line=BranchKey("thread", namespace, branch) if saver is not None else None,
-            watch=EventEmitter([(kind, events.append) for kind in watched]) if watched else None,
+            branch_key=BranchKey("thread", namespace, branch) if saver is not None else None,
+            emitter=EventEmitter([(kind, events.append) for kind in watched]) if watched else None,
             **{"run_id": "run", **options},
         )
 

@@ -618,7 +618,7 @@ def test_a_type_is_stored_under_its_module_and_name_unless_it_is_given_one() -> 
     serde = Serde([Point])
     serde.register(Pair, name="pair")
     assert (serde.name_of(Point), serde.name_of(Pair), serde.name_of(Item)) == (type_name(Point), "pair", None)
-    assert (serde.named(type_name(Point)), serde.named("pair"), serde.named("other")) == (Point, Pair, None)
+    assert (serde.class_of(type_name(Point)), serde.class_of("pair"), serde.class_of("other")) == (Point, Pair, None)
     assert type_name(Point).encode() in serde.encode(Point(1))
     assert type_name(Pair).encode() not in serde.encode(Pair(1))
 
@@ -630,7 +630,7 @@ def test_what_was_stored_under_former_names_is_read_as_the_type_of_today() -> No
     for name in ("stored", "older"):
         before.register(Point, name=name)
         assert serde.decode(before.encode([Point(1, 2)])) == [FrozenPoint(1, 2)]
-    assert serde.named("older") is FrozenPoint
+    assert serde.class_of("older") is FrozenPoint
     assert b"today" in serde.encode(FrozenPoint(1))
     assert b"older" not in serde.encode(FrozenPoint(1))
 

@@ -109,7 +109,7 @@ async def numbers(service: Service, run_id: str) -> list[int]:
 
 async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
     service = service_of(storage, build_graph("g", first))
-    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.stored(service.clock.now())]))
+    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.to_records(service.clock.now())]))
     run = (await service.start(WS, StartRun(graph="g"))).run
     assert (run.status, run.claim, service.worker) == (RunStatus.PENDING, None, None)
     assert (await service.state(WS, run.id), await service.steps(WS, run.id)) == ({}, [])
@@ -260,7 +260,7 @@ async def test_the_time_in_the_queue_is_measured(storage: Storage) -> None:
         after = clock.now() + timedelta(hours=1)
         run = (await service.start(WS, StartRun(graph="g", after=after))).run
         clock.advance(timedelta(hours=1, seconds=2))
-        service.ring()
+        service.wake_background_tasks()
         assert (await service.wait(WS, run.id, PATIENCE)).status is RunStatus.COMPLETED
     assert waited == [0, 2]
 
@@ -296,7 +296,7 @@ class Crowd:
 async def test_queued_runs_do_not_exceed_the_capacity(storage: Storage) -> None:
     crowd = Crowd(3)
     service = service_of(storage, build_graph("g", crowd.counts), capacity=3)
-    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.stored(service.clock.now())]))
+    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.to_records(service.clock.now())]))
     runs = [(await service.start(WS, StartRun(graph="g"))).run for _ in range(12)]
     async with service:
         for run in runs:
@@ -320,9 +320,9 @@ async def test_started_runs_do_not_exceed_the_capacity() -> None:
         busy.due = [(await service.start(WS, StartRun(graph="g", after=later))).run]
         run = (await service.start(WS, StartRun(graph="g"))).run
         until = time.monotonic() + 0.3
-        while busy.worker.at_work < 2 and time.monotonic() < until:
+        while busy.worker.active_runs < 2 and time.monotonic() < until:
             await asyncio.sleep(0.001)
-        at_once = busy.worker.at_work
+        at_once = busy.worker.active_runs
         go.set()
         for one in (run, *busy.done):
             assert (await service.wait(WS, one.id, PATIENCE)).status is RunStatus.COMPLETED
@@ -350,8 +350,8 @@ class Busy:
         if isinstance(record, Run) and record.claim is not None and self.due:
             self.done.append(self.due.pop())
             self._ledger.write([Update(Run, self.done[0].id, {"due_at": self._service.clock.now()})])
-            self.worker.ring()
+            self.worker.wake()
             until = time.monotonic() + 0.3
-            while not self.worker.at_work and time.monotonic() < until:
+            while not self.worker.active_runs and time.monotonic() < until:
                 time.sleep(0.001)
         return self._ledger.write(changes)

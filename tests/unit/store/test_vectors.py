@@ -9,7 +9,7 @@ import pytest
 
 from statewright.errors import InvalidUpdateError
 from statewright.store import Index
-from statewright.store.vectors import embedded, similarity, texts_at
+from statewright.store.vectors import embed_texts, similarity, texts_at
 
 VALUE: dict[str, Any] = {
     "title": "T",
@@ -92,24 +92,24 @@ def test_the_texts_of_several_paths_are_in_their_order() -> None:
 
 
 def test_vectors_have_length_one_and_keep_their_direction() -> None:
-    (first, second) = embedded(Index(dims=2, embed=embed), ["aaabbbb", "b"])
+    (first, second) = embed_texts(Index(dims=2, embed=embed), ["aaabbbb", "b"])
     assert first == pytest.approx([0.6, 0.8])
     assert second == pytest.approx([0, 1])
 
 
 def test_a_vector_without_direction_stays_as_it_is() -> None:
-    assert embedded(Index(dims=2, embed=embed), ["xyz"]) == [[0.0, 0.0]]
+    assert embed_texts(Index(dims=2, embed=embed), ["xyz"]) == [[0.0, 0.0]]
 
 
 def test_where_there_are_no_texts_nobody_is_asked() -> None:
     def fail(texts: Sequence[str]) -> list[list[float]]:
         raise AssertionError("there was nothing to embed")
 
-    assert embedded(Index(dims=2, embed=fail), []) == []
+    assert embed_texts(Index(dims=2, embed=fail), []) == []
 
 
 def test_vectors_may_be_of_whole_numbers_and_any_sequence() -> None:
-    assert embedded(Index(dims=2, embed=lambda texts: tuple((3, 4) for _ in texts)), ["a"]) == [[0.6, 0.8]]
+    assert embed_texts(Index(dims=2, embed=lambda texts: tuple((3, 4) for _ in texts)), ["a"]) == [[0.6, 0.8]]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_vectors_may_be_of_whole_numbers_and_any_sequence() -> None:
 )
 def test_an_embedding_of_another_shape_is_refused(vectors: list[list[float]], said: str) -> None:
     with pytest.raises(InvalidUpdateError, match=said):
-        embedded(Index(dims=2, embed=lambda texts: vectors), ["a", "b"])
+        embed_texts(Index(dims=2, embed=lambda texts: vectors), ["a", "b"])
 
 
 @pytest.mark.parametrize(

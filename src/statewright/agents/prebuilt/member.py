@@ -16,7 +16,7 @@ from statewright.agents.prebuilt.tool_node import ToolNode
 from statewright.agents.tools import Tool
 from statewright.channels import MessageBatch
 from statewright.errors import InvalidConfig
-from statewright.graph import Reported
+from statewright.graph import SubgraphResult
 from statewright.messages import Message, RemoveMessage
 from statewright.runtime import CompiledGraph
 from statewright.runtime.core.subgraph import common_fields, subgraph_calls
@@ -38,10 +38,10 @@ class MemberOutput:
     written: Sequence[tuple[str, Any]] = ()
     """Writes to fields with a reducer, for the group to fold."""
 
-    def to_report(self, messages: Sequence[Message | RemoveMessage], **extra_fields: Any) -> Reported:
+    def to_report(self, messages: Sequence[Message | RemoveMessage], **extra_fields: Any) -> SubgraphResult:
         """Return the answer of the node that has called the member, with `messages` in place of the member's."""
         own = {MESSAGES: list(messages)} if messages else {}
-        return Reported({**self.update, **own, **extra_fields}, self.written)
+        return SubgraphResult({**self.update, **own, **extra_fields}, self.written)
 
     @property
     def last(self) -> Message | None:
@@ -70,15 +70,17 @@ class Member:
     async def call(self, state: Mapping[str, Any]) -> MemberOutput:
         """Run the graph on a state and return its output. Raises the errors of the graph."""
         answer = await self._call(state)
-        if not isinstance(answer, Reported):  # a graph that does not report its writes, or whose state is an instance
+        if not isinstance(
+            answer, SubgraphResult
+        ):  # a graph that does not report its writes, or whose state is an instance
             fields = cast(Any, answer) if isinstance(answer, Mapping) else instance_values(answer) or {}
-            answer = Reported({**common_fields(fields, self._shared_fields)}, ())
+            answer = SubgraphResult({**common_fields(fields, self._shared_fields)}, ())
         other_fields: dict[str, Any] = {**answer.update}
         all_messages = cast("Iterable[Message]", other_fields.pop(MESSAGES, None) or ())
         input_ids = {message.id for message in state.get(MESSAGES, ())}
         messages: list[Message | RemoveMessage] = [message for message in all_messages if message.id not in input_ids]
         written: list[tuple[str, Any]] = []
-        for name, update in answer.written:
+        for name, update in answer.writes:
             if name == MESSAGES and isinstance(update, MessageBatch):
                 messages.extend(update.items)
             else:

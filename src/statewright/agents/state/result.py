@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast
 
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import register_codec
 from statewright.messages import Message, ToolCall, as_message
 from statewright.models import ModelResponse, Usage
 
@@ -138,7 +138,7 @@ def _decode_result(parts: list[Any]) -> AgentResult:
     return AgentResult(**fields)
 
 
-stored_as(57, AgentResult, _encode_result, _decode_result)
+register_codec(57, AgentResult, _encode_result, _decode_result)
 
 
 # -- usage

@@ -24,7 +24,7 @@ from statewright.errors import InternalError, RunError, SerdeError, StorageError
 from statewright.graph import Runtime
 from statewright.messages import Message, ToolCall, ToolResult, encodable_message
 from statewright.models.adapters.conversion import without_none
-from statewright.redaction import text_of
+from statewright.redaction import full_text
 from statewright.runtime import get_runtime, interrupt, part_of_attempt
 
 
@@ -79,7 +79,7 @@ def mask_error(error: Exception, credentials: Credentials) -> Exception | None:
 
     Retry policies treat it like the original, since connection errors and HTTP statuses are preserved.
     """
-    if not credentials.appear_in(text_of(error)):
+    if not credentials.appear_in(full_text(error)):
         return None
     text = credentials.hidden_in(f"{type(error).__name__}: {error}")
     if (status := status_of(error)) is not None:

@@ -52,7 +52,7 @@ class Credentials(Mapping[str, Any]):
 
     def appear_in(self, text: str) -> bool:
         """Return True if the text contains a secret."""
-        return self._secrets.appear_in(text)
+        return self._secrets.occur_in(text)
 
     def hidden_in(self, value: Any) -> Any:
         """Return a text, or a JSON value, with its secrets masked."""

@@ -245,7 +245,7 @@ def advise_naming_graph(serde: Serde, graph: str | None) -> Generator[None]:
 
 def _is_about_unknown_type(serde: Serde, error: SerdeError) -> bool:
     """Return True if the error is about an unregistered type. Tags stand for built-in types."""
-    return serde.named(error.key_path) is None and not error.key_path.startswith("tag ")
+    return serde.class_of(error.key_path) is None and not error.key_path.startswith("tag ")
 
 
 def call_with_stand_ins(serde: Serde, operation: Callable[[], T]) -> T:

@@ -76,7 +76,7 @@ class _CatalogBuilder:
         self._catalog = Catalog(
             handlers=registered.allowing(*project.handler_modules),
             models=lambda name: cast("ChatModel", default or _step_model(name, names)),
-            tools=project.tool_registry().some(project.functions),
+            tools=project.tool_registry().subset(project.functions),
             project=project,
             states_models={"default": default} if default is not None else None,
         )

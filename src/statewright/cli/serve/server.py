@@ -24,7 +24,7 @@ from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
 from statewright.server import ServerSettings, create_app
 from statewright.server.settings import Auth, is_loopback
 from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
-from statewright.service.access import is_open
+from statewright.service.access import is_valid_key
 from statewright.service.access.workspaces import change_workspace, ensure_default_workspace
 from statewright.service.webhooks import WebhookSettings
 from statewright.storage.sqlite import SqliteLedger, SqliteSaver, SqliteStore
@@ -117,7 +117,7 @@ async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
 async def has_keys(ledger: Ledger) -> bool:
     """Return True if an API key exists that is neither revoked nor expired."""
     now = SystemClock().now()
-    return any(is_open(key, now) for key in await aresolve(ledger.find(ApiKey)))
+    return any(is_valid_key(key, now) for key in await aresolve(ledger.find(ApiKey)))
 
 
 def run_server(

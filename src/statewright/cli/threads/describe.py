@@ -26,7 +26,7 @@ def task_label(task: Task) -> str:
 
 def _due(saved: SavedCheckpoint) -> list[Task]:
     checkpoint = saved.checkpoint
-    due = [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.held)]
+    due = [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred)]
     return [task for task in due if task.id not in saved.pending.completed]
 
 
@@ -39,7 +39,7 @@ def thread_status(saved: SavedCheckpoint, lease: Lease | None) -> str:
         return "waiting"
     if pending.paused:
         return "paused"
-    if saved.checkpoint.at_rest:
+    if saved.checkpoint.is_complete:
         return "completed"
     return "failed" if pending.errors else "pending"
 
@@ -55,7 +55,7 @@ def checkpoint_record(saved: SavedCheckpoint) -> dict[str, Any]:
     return {
         "checkpoint": saved.id,
         "parent": saved.parent_id,
-        "branch": saved.line.branch,
+        "branch": saved.branch_key.branch,
         "step": saved.checkpoint.step,
         "source": saved.source,
         "created_at": saved.created_at,

@@ -56,7 +56,7 @@ def fork(
 
         def fork_at_checkpoint() -> str:
             saved = find_checkpoint(saver, thread, source, checkpoint=checkpoint, step=step)
-            config = {"thread_id": thread, "checkpoint_id": saved.id, "branch": saved.line.branch}
+            config = {"thread_id": thread, "checkpoint_id": saved.id, "branch": saved.branch_key.branch}
             head = make_placeholder_graph(saver, saved.graph_version).fork(config, branch=branch)
             return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
 

@@ -69,7 +69,7 @@ def show(
         *([("status", status)] if status is not None else []),  # only the head has a status
         ("checkpoint", saved.id),
         ("step", f"{saved.checkpoint.step} ({saved.source}), {format_instant(saved.created_at)}"),
-        ("branch", saved.line.branch),
+        ("branch", saved.branch_key.branch),
         ("branches", ", ".join(branches)),
         ("next", ", ".join(due_nodes(saved)) or "nothing"),
         ("held by", _format_holder(lease)),
@@ -180,12 +180,12 @@ def _print_history(checkpoints: Sequence[SavedCheckpoint], limit: int | None) ->
     cells: dict[Column, Callable[[SavedCheckpoint], object]] = {
         Column("STEP", keep_words=True, right=True): lambda saved: saved.checkpoint.step,
         Column("CHECKPOINT", keep_words=True): lambda saved: saved.id,
-        Column("BRANCH"): lambda saved: saved.line.branch,
+        Column("BRANCH"): lambda saved: saved.branch_key.branch,
         Column("RAN"): lambda saved: _format_origin(saved, by_id.get(saved.parent_id)),
         Column("NEXT"): lambda saved: ", ".join(due_tasks(saved)),
         Column("AT", keep_words=True): lambda saved: format_instant(saved.created_at)[5:],  # without the year
     }
-    if len({saved.line.branch for saved in checkpoints}) <= 1:
+    if len({saved.branch_key.branch for saved in checkpoints}) <= 1:
         del cells[Column("BRANCH")]
     print_records(checkpoints, cells)
 
@@ -239,7 +239,7 @@ def diff_record(before: SavedCheckpoint, after: SavedCheckpoint) -> dict[str, An
     values: dict[str, dict[str, Any]] = {}
     for key, old, new in iter_changes(before, after):
         values[key] = {**({"before": old[0]} if old else {}), **({"after": new[0]} if new else {})}
-    return {"thread": before.line.thread_id, "before": sides[0], "after": sides[1], "values": values}
+    return {"thread": before.branch_key.thread_id, "before": sides[0], "after": sides[1], "values": values}
 
 
 def iter_changes(before: SavedCheckpoint, after: SavedCheckpoint) -> Iterator[tuple[str, list[Any], list[Any]]]:
@@ -255,7 +255,7 @@ def _print_diff(before: SavedCheckpoint, after: SavedCheckpoint) -> None:
     terminal = PrintableConsole(highlight=False)
     for sign, saved, style in (("-", before, "red"), ("+", after, "green")):
         terminal.print(
-            Text(f"{sign} step {saved.checkpoint.step}  {saved.id}  {saved.line.branch}", style), soft_wrap=True
+            Text(f"{sign} step {saved.checkpoint.step}  {saved.id}  {saved.branch_key.branch}", style), soft_wrap=True
         )
     changes = list(iter_changes(before, after))
     for key, old, new in changes:

@@ -99,9 +99,11 @@ def _iter_in_order(
     read_early: dict[CheckpointId, SavedCheckpoint] = {}  # before their turn
     latest_of_branch: dict[str, SavedCheckpoint] = {}
     for saved in _read_oldest_first(source, thread_id, namespace, [ref.id for ref in refs]):
-        latest = latest_of_branch.get(saved.line.branch)
+        latest = latest_of_branch.get(saved.branch_key.branch)
         if latest is not None and latest.id == saved.id:
-            latest_of_branch[saved.line.branch] = saved  # read again, with values that are shared with the next page
+            latest_of_branch[saved.branch_key.branch] = (
+                saved  # read again, with values that are shared with the next page
+            )
             continue
         read_early[saved.id] = saved
         while order and order[0].id in read_early:
@@ -117,7 +119,7 @@ def _iter_in_order(
 def _list_refs(source: Checkpointer, thread_id: str, namespace: str) -> list[_CheckpointRef]:
     """Return references to the checkpoints of a namespace, newest first. A parent that was pruned becomes None."""
     refs = [
-        _CheckpointRef(saved.id, saved.parent_id, saved.line.branch)
+        _CheckpointRef(saved.id, saved.parent_id, saved.branch_key.branch)
         for page in iter_pages(source, thread_id, namespace)
         for saved in page
     ]
@@ -181,10 +183,10 @@ class _Writer:
 
     def write(self, saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> None:
         """Commit a checkpoint to the new thread."""
-        branch = saved.line._replace(thread_id=self._target_id)
+        branch = saved.branch_key._replace(thread_id=self._target_id)
         self._commit(
             Commit(
-                line=branch,
+                branch_key=branch,
                 expected=self._heads.get(branch),
                 parent_id=parent.id if parent is not None else None,
                 checkpoint=saved.checkpoint,
@@ -214,7 +216,7 @@ class _Writer:
         """
         self.flush()
         self.has_created_thread = True
-        branch = saved.line._replace(thread_id=self._target_id)  # the thread may have no main branch
+        branch = saved.branch_key._replace(thread_id=self._target_id)  # the thread may have no main branch
         for (run, namespace, at), group in groupby(events, lambda entry: (entry.run_id, entry.namespace, entry.at)):
             entries: Iterable[Any] = ((it.kind, it.step, it.node, it.task_id, it.data) for it in group)
             log = Log(run, at or saved.created_at, tuple(entries))
@@ -229,7 +231,7 @@ class _Writer:
         checkpoint = Checkpoint(draw_checkpoint_id(), 0, {}, ())
         self._commit(
             Commit(
-                line=branch,
+                branch_key=branch,
                 expected=None,
                 parent_id=None,
                 checkpoint=checkpoint,
@@ -238,7 +240,7 @@ class _Writer:
                 run_id=run_id,
                 created_at=at,
                 log=log,
-                drops=(branch.namespace,),
+                dropped_namespaces=(branch.namespace,),
                 overlaps=True,
             )
         )

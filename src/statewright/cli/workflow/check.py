@@ -70,7 +70,7 @@ def _check_graph(target: str) -> CompiledGraph | None:
     for problem in missing:
         warn(f"warning: {target}: {problem}")
 
-    edges = sum(len(targets) for targets in app.graph.ways.values())
+    edges = sum(len(targets) for targets in app.graph.successors.values())
     say(f"ok: {app.graph.name}, {pluralize(len(app.graph.nodes), 'node')}, {pluralize(edges, 'edge')}")
     return app
 
@@ -106,7 +106,7 @@ def _find_problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch
     """Return why a branch cannot continue with the graph; empty if it can, None if it is completed."""
     try:
         saved = resolve(saver.load(thread_id, branch=branch))
-        if saved is None or saved.checkpoint.at_rest:
+        if saved is None or saved.checkpoint.is_complete:
             return None
         migrate_to_graph(app.program, saved)
     except StatewrightError as error:

@@ -64,7 +64,7 @@ class RunControl:
         return self.cancel_reason is not None
 
     @contextmanager
-    def calling(self, callback: Callable[[], object], run: object = None) -> Generator[None]:
+    def on_cancel(self, callback: Callable[[], object], run: object = None) -> Generator[None]:
         """During the block, call back when the run is cancelled; at once if it already is.
 
         `run` is the run to which the block belongs: runs may share a control, and each waits only for its own blocks.
@@ -116,5 +116,5 @@ class LinkedControl(RunControl):
     @contextmanager
     def linked(self) -> Generator[None]:
         """Forward cancellations of the user's control during the block."""
-        with self._source.calling(lambda: self.request_cancel(self._source.cancel_reason or "cancel requested")):
+        with self._source.on_cancel(lambda: self.request_cancel(self._source.cancel_reason or "cancel requested")):
             yield

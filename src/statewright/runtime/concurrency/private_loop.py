@@ -70,7 +70,7 @@ def run_on_this_thread(function: Callable[..., Any], *args: Any, control: RunCon
     try:
         if control is None:
             return loop.run_until_complete(task)
-        with control.calling(lambda: loop.call_soon_threadsafe(task.cancel), _current_run()):
+        with control.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel), _current_run()):
             return loop.run_until_complete(task)
     except asyncio.CancelledError:
         if control is None or control.cancel_reason is None:

@@ -87,13 +87,15 @@ class ResultFlusher:
     def _save(self, group: list[TaskResult]) -> None:
         run = self._run
         assert run.saver is not None
-        assert isinstance(run.line, BranchKey)
+        assert isinstance(run.branch_key, BranchKey)
         pending = Pending(completed={result.task.id: saved_form_of_result(run.program, result) for result in group})
-        resolve(run.saver.save_results(run.line, self._checkpoint_id, pending, hold=run.hold(run.ports.clock.now())))
+        resolve(
+            run.saver.save_results(run.branch_key, self._checkpoint_id, pending, hold=run.hold(run.ports.clock.now()))
+        )
 
 
 def flusher_for(run: Run, checkpoint: Checkpoint) -> ResultFlusher | None:
     """Return the flusher for a superstep; None if nothing is saved before the superstep ends."""
-    if run.saver is None or run.line is None or run.saves_on_exit:
+    if run.saver is None or run.branch_key is None or run.saves_on_exit:
         return None
     return ResultFlusher(run, checkpoint)

@@ -219,7 +219,7 @@ class Superstep:
         run, outer = self.run, calling_superstep(self.run)
         run.superstep = self
         try:
-            with outer.notifying(partial(self._follow, outer)) if outer is not None else nullcontext():
+            with outer.on_end(partial(self._follow, outer)) if outer is not None else nullcontext():
                 yield
         finally:
             run.superstep = None
@@ -232,7 +232,7 @@ class Superstep:
             self.end()
 
     @contextmanager
-    def notifying(self, callback: Callable[[], object]) -> Generator[None]:
+    def on_end(self, callback: Callable[[], object]) -> Generator[None]:
         """During the block, call back when the superstep starts to end and when it closes, or at once if it has."""
         key = object()
         self._callbacks[key] = callback  # without the lock, since the block may end in a finaliser

@@ -24,7 +24,7 @@ def apply_results(
     error of a reducer. `checkpoint` is not changed.
     """
     values = folded_values(program, checkpoint.values, results)
-    if program.has_simple_frontier and not checkpoint.held:
+    if program.has_simple_frontier and not checkpoint.deferred:
         targets = results[0].targets
         if len(results) == 1 and len(targets) == 1 and type(targets[0]) is str and targets[0] != STOP:
             due = (Task(targets[0], NO_ARG, origin, 0),)  # a single successor, as in nearly every superstep
@@ -32,7 +32,7 @@ def apply_results(
             due = simple_frontier(program, results, origin)
         if due is not None:
             return Checkpoint(commit_id, checkpoint.step + 1, values, due)
-    due, held, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.held)
+    due, held, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.deferred)
     return Checkpoint(commit_id, checkpoint.step + 1, values, due, held, joins)
 
 

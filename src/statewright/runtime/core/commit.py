@@ -60,13 +60,13 @@ class StepCommit(Commit):
         source: Source,
         created_at: datetime,
     ) -> None:
-        assert run.line is not None
+        assert run.branch_key is not None
         self._program = run.program
         self._run_metadata = run.metadata
         self._before = before
         self._results = results
         self._start_entries = () if run.claimed else started_entries(run)
-        self._end_entries = finished_entries(run, "completed") if source == "loop" and after.at_rest else ()
+        self._end_entries = finished_entries(run, "completed") if source == "loop" and after.is_complete else ()
         self._migrated, run.migrated = run.migrated, None
         self._memories = dict(run.memories) if run.memories else None
         self._extra_metadata: Mapping[str, Any] | None = None
@@ -75,14 +75,14 @@ class StepCommit(Commit):
         """True if several supersteps are saved as one, so that the deltas cannot be derived from results alone."""
         self.rewritten: Iterable[str] = ()
         """The fields that these supersteps changed, except lists that only grew."""
-        self.line = run.line
+        self.branch_key = run.branch_key
         self.parent_id = self.expected = CheckpointId(before.id) if before is not None else None
         self.checkpoint = after if not run.program.untracked else saved_form(run.program, after)
         self.source = source
         self.run_id = run.run_id
         self.created_at = created_at
         self.pending = self.hold = self.size = None
-        self.drops = self.beside = ()
+        self.dropped_namespaces = self.siblings = ()
         self.graph_version = run.program.graph.version
         self.overlaps = run.overlaps and (run.claimed or run.nested)  # the write that claims the thread is waited for
 
@@ -113,9 +113,9 @@ class StepCommit(Commit):
         memories = {"memories": self._memories} if self._memories else {}
         return {"nodes": nodes, **self._run_metadata, **memories, **(self._extra_metadata or {})}
 
-    def retarget(self, line: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
+    def retarget(self, branch_key: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
         """Retarget to another branch, as a commit saved together with the run's own: it claims and logs nothing."""
-        self.line, self.expected, self.checkpoint = line, expected, checkpoint
+        self.branch_key, self.expected, self.checkpoint = branch_key, expected, checkpoint
         self.hold = self._memories = None
         self._start_entries = ()
 
@@ -154,7 +154,7 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         tuple(_task_without_untracked(task, unsaved) for task in checkpoint.frontier),
         tuple(
             DeferredTask(_task_without_untracked(held.task, unsaved), gather=held.gather, sender=held.sender)
-            for held in checkpoint.held
+            for held in checkpoint.deferred
         ),
         checkpoint.joins,
         tuple((name, update) for name, update in checkpoint.reported if name not in unsaved),

@@ -38,15 +38,15 @@ def emit_task_finished(emitter: EventEmitter, scope: Scope, outcome: Any) -> Non
 
 def emit_task_event(kind: EventKind, scope: Scope, data: Any) -> None:
     """Emit an event about a task. Events without a listener are not created."""
-    emitter = scope.run.watch
+    emitter = scope.run.emitter
     if emitter is not None and emitter.wants(kind):
         emitter.emit(task_event(kind, scope, data))
 
 
 def emit_run_aborted(run: Run, error: BaseException) -> None:
     """Emit that a run was aborted, unless it already has an outcome."""
-    if run.rest is None and run.watch is not None and run.watch.wants("run_broken_off"):
-        run.watch.emit(run_event("run_broken_off", run, error))
+    if run.outcome is None and run.emitter is not None and run.emitter.wants("run_broken_off"):
+        run.emitter.emit(run_event("run_broken_off", run, error))
 
 
 def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:

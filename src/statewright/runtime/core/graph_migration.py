@@ -49,7 +49,7 @@ def migrate_to_graph(program: Program, saved: SavedCheckpoint) -> SavedCheckpoin
         checkpoint.step,
         values,
         tuple(map(renamer.rename_task, checkpoint.frontier)),
-        tuple(map(renamer.rename_deferred, checkpoint.held)),
+        tuple(map(renamer.rename_deferred, checkpoint.deferred)),
         renamer.rename_joins(checkpoint.joins),
         checkpoint.reported,
     )
@@ -63,7 +63,7 @@ def migrate_to_graph(program: Program, saved: SavedCheckpoint) -> SavedCheckpoin
 
 def _mismatch(graph: Graph, saved: SavedCheckpoint, problems: Sequence[str]) -> GraphVersionMismatch:
     return GraphVersionMismatch(
-        saved.line.thread_id, graph.name, problems, found=saved.graph_version, version=graph.version
+        saved.branch_key.thread_id, graph.name, problems, found=saved.graph_version, version=graph.version
     )
 
 
@@ -97,7 +97,7 @@ def _has_all_nodes(program: Program, saved: SavedCheckpoint) -> bool:
             return False
     if checkpoint.joins and not checkpoint.joins.keys() <= program.join_keys:
         return False
-    if not all(deferred.task.node in nodes and _has_sender(program, deferred) for deferred in checkpoint.held):
+    if not all(deferred.task.node in nodes and _has_sender(program, deferred) for deferred in checkpoint.deferred):
         return False
     results = saved.pending.completed.values()
     return all(name in nodes or name in RESERVED for result in results for name in _target_nodes(result))
@@ -132,7 +132,7 @@ def _apply_migrations(graph: Graph, saved: SavedCheckpoint) -> dict[str, Any]:
 
 def _find_problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Iterable[str]:
     """Yield a description of each part of a checkpoint that does not fit the graph."""
-    channels, held = program.channels, checkpoint.held
+    channels, held = program.channels, checkpoint.deferred
     waiting = [deferred.task for deferred in held]
     for name in _unknown_nodes(program, (task.node for task in (*checkpoint.frontier, *waiting))):
         yield f"Node {name!r} is due, but does not exist. {_suggest_node(program, name)}"
@@ -147,7 +147,7 @@ def _find_problems(program: Program, checkpoint: Checkpoint, pending: Pending) -
         return
     for name in sorted(set(checkpoint.values) - channels.keys()):
         yield _describe_unknown_field(program, name)
-    if checkpoint.at_rest:
+    if checkpoint.is_complete:
         return
     updates = (*checkpoint.reported, *(pair for result in results for pair in write_pairs(result)))
     for name in sorted({name for name, _ in updates} - channels.keys() - set(checkpoint.values)):

@@ -53,7 +53,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
 
     `pending` has the partial results of an earlier run that stopped in this superstep.
     """
-    program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
+    program, watch, saves, nested = run.program, run.emitter, run.saver is not None, run.nested
     breaks_after, near_limit = run.config.breaks_after, run.stop - LAST_STEPS
     control = run.control
     must_check = control is not None or bool(run.config.breaks_before) or run.config.budget is not None or nested

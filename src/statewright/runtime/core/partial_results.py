@@ -33,7 +33,7 @@ def stop_in_superstep(
     """Save the partial results of a superstep that cannot be completed, and return the outcome of the run."""
     outcome = _outcome_of(run, checkpoint, results)
     yield from save_partial_results(run, outcome, results)
-    if outcome.status in ("waiting", "paused") and run.watch is not None and run.watch.wants("interrupted"):
+    if outcome.status in ("waiting", "paused") and run.emitter is not None and run.emitter.wants("interrupted"):
         yield Emit(run_event("interrupted", run, outcome.interrupts, checkpoint.step + 1))
     return outcome
 

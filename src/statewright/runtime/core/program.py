@@ -300,7 +300,7 @@ class Program:
         """Return whether results contain a field of the state."""
         return name not in self.hidden and (self.output_keys is None or name in self.output_keys)
 
-    def shown(self, result: TaskResult) -> Any:
+    def visible_writes(self, result: TaskResult) -> Any:
         """Return the writes of a result for a stream of updates: a list of dicts if a field was written twice."""
         writes = result.writes
         if isinstance(writes, dict):
@@ -358,7 +358,7 @@ class Program:
             program.writes = frozenset(node.writes)
             program.plain_keys = program.writes if program.plain_keys is not None else None
         if node.destinations is not None:
-            program.allowed_targets = frozenset((*node.destinations, *self.graph.ways[node.name], END, STOP))
+            program.allowed_targets = frozenset((*node.destinations, *self.graph.successors[node.name], END, STOP))
         if node.error_handler is not None:
             program.handler = node.name + HANDLER_SUFFIX
         self._connect(program, node.name)

@@ -53,10 +53,10 @@ def commit_of(
     releases the thread, and so does one with `releases`.
     """
     commit = StepCommit(run, before, after, results, source, now)
-    commit.hold = run.hold(now, release=releases or (source == "loop" and after.at_rest), may_claim=True)
+    commit.hold = run.hold(now, release=releases or (source == "loop" and after.is_complete), may_claim=True)
     if run.open_namespaces:
         still_open = _unfinished_calls(run, after) if run.saves_on_exit else set[str]()
-        commit.drops, run.open_namespaces = tuple(sorted(run.open_namespaces - still_open)), still_open
+        commit.dropped_namespaces, run.open_namespaces = tuple(sorted(run.open_namespaces - still_open)), still_open
     if expected != "before":
         commit.expected = expected
     commit.pending = pending
@@ -67,10 +67,10 @@ def commit_of(
 def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
     """Save a commit, and emit its event."""
     yield Save(commit)
-    run.holds(commit.hold)
+    run.record_hold(commit.hold)
     if run.unpublished_events:
         run.publish_finished(commit.finished)
-    if run.watch is not None and run.watch.wants("committed"):
+    if run.emitter is not None and run.emitter.wants("committed"):
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
 
 
@@ -110,7 +110,7 @@ def save_pending(
             *finished_entries(run, outcome.status, outcome.error),
         )
     yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, now, entries) if entries else None)
-    run.holds(hold)
+    run.record_hold(hold)
     if run.unpublished_events:
         run.publish_finished(pending.completed)
         run.unpublished_events.clear()  # of tasks that ended too late to be saved, and will run again

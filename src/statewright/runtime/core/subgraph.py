@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from statewright.graph import Memory, Reported, SubgraphLike
+from statewright.graph import Memory, SubgraphLike, SubgraphResult
 from statewright.state import ROOT, instance_values
 
 
@@ -67,7 +67,7 @@ def collect_changes(result: Any, state: Any, writes: Pairs, both_merge: frozense
     and written the same object, so equality alone does not show that a field is unchanged.
     """
     if ROOT in both_merge:
-        return Reported({}, [pair for pair in writes if pair[0] == ROOT])
+        return SubgraphResult({}, [pair for pair in writes if pair[0] == ROOT])
     if not isinstance(result, Mapping):
         return result
     values = cast(Mapping[str, Any], result)
@@ -78,7 +78,7 @@ def collect_changes(result: Any, state: Any, writes: Pairs, both_merge: frozense
         for name, value in values.items()
         if name not in both_merge and (name in rewritten or name not in before or not _is_same(value, before[name]))
     }
-    return Reported(update, [pair for pair in writes if pair[0] in both_merge])
+    return SubgraphResult(update, [pair for pair in writes if pair[0] in both_merge])
 
 
 def _fields_of(state: Any, names: Iterable[str]) -> Mapping[str, Any]:

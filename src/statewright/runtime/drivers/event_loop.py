@@ -91,7 +91,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
             try:
                 effect = core.send(reply) if error_to_throw is None else core.throw(error_to_throw)
             except StopIteration as stopped:  # of the core itself: no user code runs in this block
-                run.rest = stopped.value
+                run.outcome = stopped.value
                 if run.in_flight_commit is not None and not run.nested:
                     cancelled = await _flush(run) or cancelled
                 break
@@ -123,7 +123,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                 reply, error_to_throw, signal = await _perform_effect(run, effect)
                 cancelled = signal or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
-                await buffer.room()
+                await buffer.wait_until_read()
     except GeneratorExit as error:  # the coroutine was dropped: in a finaliser no instrument may be called
         workers.hand_over(partial(emit_run_aborted, run, error))
         if run.calls is not None:
@@ -143,7 +143,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
             cancelling.end()
     if cancelling is not None and cancelled is None:
         cancelled = await cancelling.late_signal()
-    is_cancelled_root = not run.nested and run.rest is not None and run.rest.status == "cancelled"
+    is_cancelled_root = not run.nested and run.outcome is not None and run.outcome.status == "cancelled"
     if is_cancelled_root and run.control is not None and not run.control.has_stopped:
         run.control.wake(run)  # if asyncio has cancelled this coroutine alone
         await call_in_thread(run.control.wait_until_stopped, run)
@@ -192,7 +192,7 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
     seconds = FIRST_POLL
     try:
         await aresolve(request_thread(run, holder))
-        with run.control.calling(ticket.call) if run.control is not None else nullcontext():
+        with run.control.on_cancel(ticket.call) if run.control is not None else nullcontext():
             while True:
                 ticket.called.clear()
                 if is_stopped(run):
@@ -226,7 +226,7 @@ class _ControlCancellation:
         self._ended = self._control.cancel_requested  # the core sees an earlier request, and runs no superstep
         self._has_cancelled = False
         loop = asyncio.get_running_loop()
-        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._cancel), run.root)
+        self._calling = self._control.on_cancel(lambda: loop.call_soon_threadsafe(self._cancel), run.root)
         self._calling.__enter__()
 
     def _cancel(self) -> None:
@@ -259,7 +259,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
         if type(effect) is Stamp:
             return (draw_checkpoint_id(), run.ports.clock.now()), None, None
         if type(effect) is Emit:
-            return run.watch.emit(effect.event) if run.watch is not None else None, None, None
+            return run.emitter.emit(effect.event) if run.emitter is not None else None, None, None
         if type(effect) is SaveCallers:
             saving = begin_in_thread(save_callers, effect.caller)
             signal = await wait_for_all([saving])

@@ -34,7 +34,7 @@ def perform_effect(run: Run, effect: Effect) -> Any:
     if type(effect) is Stamp:
         return draw_checkpoint_id(), run.ports.clock.now()
     if type(effect) is Emit:
-        return cast(Any, run.watch).emit(effect.event)
+        return cast(Any, run.emitter).emit(effect.event)
     if type(effect) is SaveCallers:
         return save_callers(effect.caller)
     if type(effect) is AwaitTurn:
@@ -108,7 +108,7 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
 
 def ask_saver(run: Run, effect: Effect) -> Any:
     """Call the saver for a storage effect, and return its result or a future of it."""
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     if type(effect) is Save:
         check_not_abandoned(run)
         return saver.commit(effect.commit)

@@ -61,7 +61,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
             try:
                 effect = core.send(reply) if error_to_throw is None else core.throw(error_to_throw)
             except StopIteration as stopped:  # of the core itself: no user code runs in this block
-                run.rest = stopped.value
+                run.outcome = stopped.value
                 if run.in_flight_commit is not None and not run.nested:
                     flush(run)
                 break
@@ -113,7 +113,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
         run.closed_step = ALL_CLOSED
         leave_anywhere(token)
         core.close()
-    if run.control is not None and run.rest is not None and run.rest.status == "cancelled" and not run.nested:
+    if run.control is not None and run.outcome is not None and run.outcome.status == "cancelled" and not run.nested:
         run.control.wait_until_stopped(run)
     if buffer is not None:
         yield from buffer.take()
@@ -170,7 +170,7 @@ def _run_many(
         buffer.wake = wake.set if buffer.prompt else None
     executors = _Executors()
     control = run.control
-    with step.running(), control.calling(step.close_and_notify, run.root) if control is not None else nullcontext():
+    with step.running(), control.on_cancel(step.close_and_notify, run.root) if control is not None else nullcontext():
         try:
             if lone:
                 step.accept_lone(lone[0])

@@ -82,7 +82,7 @@ class Claim:
         self.loaded_version = (saved.id, saved.epoch) if saved is not None else ("", None)
         lease = saved.lease if saved is not None else None
         if saved is not None and lease is not None and self._is_live(lease, owner):
-            raise ThreadBusy(saved.line.thread_id, lease.owner, lease.until)
+            raise ThreadBusy(saved.branch_key.thread_id, lease.owner, lease.until)
 
     def _is_live(self, lease: Lease, owner: str) -> bool:
         return lease.owner != owner and (self.loaded_at is None or not lease.has_lapsed(self.loaded_at))

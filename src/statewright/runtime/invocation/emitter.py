@@ -93,7 +93,7 @@ class StreamBuffer:
         self._waiters.clear()
         return parts
 
-    async def room(self) -> None:
+    async def wait_until_read(self) -> None:
         """Wait until the reader has taken the waiting parts."""
         import asyncio
 

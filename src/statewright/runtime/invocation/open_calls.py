@@ -31,7 +31,7 @@ class OpenCall(Protocol):
         ...
 
     @property
-    def is_at_work(self) -> bool:
+    def is_running_function(self) -> bool:
         """True if it is a running call of a plain function."""
         ...
 
@@ -54,7 +54,7 @@ class OpenCall(Protocol):
         ...
 
 
-class Calls:
+class OpenCalls:
     """The open calls of one run.
 
     Calls are added and removed on any thread, without a lock: each operation on the set is atomic by itself.
@@ -77,7 +77,7 @@ class Calls:
 
     def must_be_awaited(self, tasks: Sequence[Task], outcomes: Sequence[Outcome | None]) -> bool:
         """Return True if plain functions are running for tasks that will be executed again."""
-        running = [call for call in self._calls.copy() if call.is_at_work]
+        running = [call for call in self._calls.copy() if call.is_running_function]
         if not running:
             return False
         repeated = {task.id for task, outcome in zip(tasks, outcomes, strict=True) if not _is_over(outcome)}

@@ -37,7 +37,7 @@ from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.claim import Claim
 from statewright.runtime.invocation.emitter import EventEmitter, StreamBuffer
 from statewright.runtime.invocation.limits import Slots, Spending
-from statewright.runtime.invocation.open_calls import Calls
+from statewright.runtime.invocation.open_calls import OpenCalls
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 
@@ -104,7 +104,7 @@ class OpenSuperstep(Protocol):
 
     def on_call_ended(self) -> None: ...
 
-    def notifying(self, callback: Callable[[], object]) -> AbstractContextManager[None]: ...
+    def on_end(self, callback: Callable[[], object]) -> AbstractContextManager[None]: ...
 
 
 class SubgraphCall:
@@ -147,6 +147,7 @@ class Run:
     __slots__ = (
         "answers",
         "attempts",
+        "branch_key",
         "call",
         "caller",
         "calls",
@@ -156,6 +157,7 @@ class Run:
         "config",
         "control",
         "delivered",
+        "emitter",
         "ended_calls",
         "guards_all",
         "held_until",
@@ -163,7 +165,6 @@ class Run:
         "in_flight_commit",
         "journal",
         "known_interrupts",
-        "line",
         "live",
         "log_buffer",
         "memories",
@@ -181,7 +182,7 @@ class Run:
         "reader",
         "refusals",
         "remembers",
-        "rest",
+        "outcome",
         "retries",
         "rewritten",
         "run_id",
@@ -197,7 +198,6 @@ class Run:
         "uncommitted_from",
         "unfinished_joins",
         "unpublished_events",
-        "watch",
     )
 
     def __init__(
@@ -209,10 +209,10 @@ class Run:
         *,
         run_id: str,
         saver: Checkpointer | None = None,
-        line: BranchKey | None = None,
+        branch_key: BranchKey | None = None,
         owner: str | None = None,
         claim: Claim | None = None,
-        watch: EventEmitter | None = None,
+        emitter: EventEmitter | None = None,
         control: RunControl | None = None,
         answers: dict[str, Any] | None = None,
         namespace: str = "",
@@ -228,15 +228,15 @@ class Run:
         self.ports = ports
         self.run_id = run_id
         self.saver = saver
-        self.line = line
+        self.branch_key = branch_key
         """The branch that the run advances; None if nothing is saved."""
         self.saves_on_exit = config.durability == "exit"
         """True if supersteps are saved only when the run stops: durability `exit`."""
         self.overlaps = config.durability == "async"
         """True if a superstep may begin before the last one is saved: durability `async`."""
-        self.watch = watch
+        self.emitter = emitter
         """The emitter of events; None if there are no listeners."""
-        self.reader: StreamBuffer | None = watch.buffer if watch is not None and call is None else None
+        self.reader: StreamBuffer | None = emitter.buffer if emitter is not None and call is None else None
         """Stream parts that the reader has not taken yet; None without a reader, and in subgraphs."""
 
         # The calling task, if this is the run of a subgraph.
@@ -245,11 +245,11 @@ class Run:
         self.nested = call is not None
         self.parent = call.scope if call is not None else None
         """The calling task; None at the root."""
-        self.caller = self.parent if line is not None else None
+        self.caller = self.parent if branch_key is not None else None
         """The calling task, if this run saves checkpoints in its thread; None otherwise."""
         self.namespace = namespace if call is None else call.namespace
         """The path of tasks that leads to a subgraph; empty at the root."""
-        self.remembers = call is not None and call.memory == "thread" and line is not None
+        self.remembers = call is not None and call.memory == "thread" and branch_key is not None
         """True for the call of a subgraph with memory="thread", if it saves checkpoints."""
         self.metadata: Mapping[str, Any] = NO_METADATA if call is None else call.metadata(remembers=self.remembers)
         """Metadata saved with each commit."""
@@ -308,7 +308,7 @@ class Run:
         """The tasks that run concurrently now; None while at most one runs."""
         self.closed_step = NONE_CLOSED
         """The step of the last checkpoint whose tasks are over: their later effects are ignored."""
-        self.calls: Calls | None = None
+        self.calls: OpenCalls | None = None
         """The running calls of `@task` functions; None until the first one."""
         self.running_steps: dict[JournalKey, Attempt] = {}
         """The attempt that started each running `runtime.step` last, for tasks with retry or timeout policies."""
@@ -333,7 +333,7 @@ class Run:
         """The events of tasks whose results are not saved yet, with durability `sync`."""
 
         # The end.
-        self.rest: RunOutcome | None = None
+        self.outcome: RunOutcome | None = None
         """The outcome of the run; None until it is idle."""
         self.unfinished_joins: tuple[str, ...] = ()
         """The incomplete join edges with their missing sources, once the run has ended."""
@@ -356,7 +356,7 @@ class Run:
 
     def questions_of(self, task: Task) -> Iterable[Interrupt]:
         """Return the questions that a task and its calls have asked before."""
-        if self.line is None and self.nested:
+        if self.branch_key is None and self.nested:
             return self.questions.by_id.values()
         return self.questions.by_task.get(task.planned_id, ())
 
@@ -374,7 +374,7 @@ class Run:
     @property
     def shares_journal(self) -> bool:
         """True for a nested run without a saver, whose steps go into the journal of its caller."""
-        return self.nested and self.line is None
+        return self.nested and self.branch_key is None
 
     @property
     def emits_after_commit(self) -> bool:
@@ -385,10 +385,10 @@ class Run:
         """Emit the events of tasks whose results have been saved."""
         for task in tasks:
             event = self.unpublished_events.pop(task, None)
-            if event is not None and self.watch is not None:
-                self.watch.emit(event)
+            if event is not None and self.emitter is not None:
+                self.emitter.emit(event)
 
-    def note(self, entry: Entry) -> None:
+    def log(self, entry: Entry) -> None:
         """Add an entry to the log buffer. May be called by concurrent tasks."""
         with _noting:
             self.log_buffer = (*self.log_buffer, entry)
@@ -441,16 +441,16 @@ class Run:
 
     def move_to(self, namespace: str) -> None:
         """Continue in a former namespace of this call, in which it was saved before its node was renamed."""
-        assert self.line is not None
+        assert self.branch_key is not None
         caller = self.caller
         if self.parent is not None and self.live.get(self.namespace) is self.parent:
             self.live[namespace] = self.live.pop(self.namespace)
         if caller is not None and self.namespace in caller.run.open_namespaces:
             caller.run.open_namespaces.discard(self.namespace)
             caller.run.open_namespaces.add(namespace)
-        self.namespace, self.line = namespace, self.line._replace(namespace=namespace)
+        self.namespace, self.branch_key = namespace, self.branch_key._replace(namespace=namespace)
 
-    def holds(self, hold: LeaseRequest | None) -> None:
+    def record_hold(self, hold: LeaseRequest | None) -> None:
         """Record that a write with this lease request has succeeded."""
         if hold is not None:
             self.claimed = hold.until is not None
@@ -483,7 +483,7 @@ class Run:
         """
         if not self.nested:
             return commit_id
-        if self.line is not None:
+        if self.branch_key is not None:
             return f"{self.settings.thread_id}|{self.namespace}#{step}"
         caller = self.metadata.get("parent_task", "")
         return f"{caller}|{self.namespace.rpartition(f':{caller}')[2]}#{step}"

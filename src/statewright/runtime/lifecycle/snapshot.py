@@ -61,20 +61,20 @@ class StateSnapshot(Generic[ValuesT]):
 def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
     """Return the snapshot of a saved checkpoint."""
     checkpoint, pending = saved.checkpoint, saved.pending
-    due = [*checkpoint.frontier, *(held.task for held in checkpoint.held)]
+    due = [*checkpoint.frontier, *(held.task for held in checkpoint.deferred)]
     return StateSnapshot(
         values=program.output(checkpoint.values),
         next=tuple(task.node for task in due if task.id not in pending.completed),
-        config=checkpoint_config(saved.line, saved.id),
+        config=checkpoint_config(saved.branch_key, saved.id),
         metadata={
             **saved.metadata,
             "source": saved.source,
             "step": checkpoint.step,
             "run_id": saved.run_id,
-            "branch": saved.line.branch,
+            "branch": saved.branch_key.branch,
         },
         created_at=saved.created_at,
-        parent_config=checkpoint_config(saved.line, saved.parent_id) if saved.parent_id else None,
+        parent_config=checkpoint_config(saved.branch_key, saved.parent_id) if saved.parent_id else None,
         tasks=tuple(_task_snapshot(task, saved) for task in due),
         interrupts=tuple(question.shown() for question in pending.open),
     )
@@ -94,11 +94,11 @@ def empty_snapshot(program: Program, config: Mapping[str, Any]) -> StateSnapshot
     )
 
 
-def checkpoint_config(line: BranchKey, checkpoint_id: str) -> dict[str, Any]:
+def checkpoint_config(branch_key: BranchKey, checkpoint_id: str) -> dict[str, Any]:
     """Return the config that names a checkpoint."""
-    configurable = {"thread_id": line.thread_id, "checkpoint_id": checkpoint_id, "branch": line.branch}
-    if line.namespace:
-        configurable["namespace"] = line.namespace
+    configurable = {"thread_id": branch_key.thread_id, "checkpoint_id": checkpoint_id, "branch": branch_key.branch}
+    if branch_key.namespace:
+        configurable["namespace"] = branch_key.namespace
     return {"configurable": configurable}
 
 
@@ -172,7 +172,7 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     A task that has no questions then is no longer paused, and runs again. `before` is the head of the subgraph before
     the change.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     callers = perform_all(run, find_callers(line))
     after = _load_head(run, line.namespace)
     if callers is None or after is None:
@@ -182,7 +182,7 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     for head, task in callers:
         others = [question for question in head.pending.interrupts.get(task.id, ()) if question.id not in ids_before]
         pending = Pending(interrupts={task.id: (*others, *questions_after)})
-        resolve(saver.save_results(head.line, head.id, pending))
+        resolve(saver.save_results(head.branch_key, head.id, pending))
 
 
 def _questions_at(saved: SavedCheckpoint) -> Sequence[Interrupt]:
@@ -214,5 +214,5 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
 
 def _load_head(run: Run, namespace: str) -> SavedCheckpoint | None:
     """Return the head of a namespace on the branch of the run."""
-    line = cast(BranchKey, run.line)
+    line = cast(BranchKey, run.branch_key)
     return resolve(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))

@@ -30,7 +30,7 @@ from statewright.errors import (
     NamespaceBusy,
     UnansweredInterrupts,
 )
-from statewright.graph import END, START, Command, Reported, Send
+from statewright.graph import END, START, Command, Send, SubgraphResult
 from statewright.ids import CheckpointId, is_interrupt_id
 from statewright.runtime.core.apply import apply_external_results, apply_results, folded_values, rewritten_fields
 from statewright.runtime.core.commit import StepCommit
@@ -73,7 +73,7 @@ def begin_run(run: Run, graph_input: Any) -> Beginning:
     """
     saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
     must_finish = run.config.on_unfinished == "finish" and graph_input is not None
-    if must_finish and not isinstance(graph_input, Command) and saved is not None and not saved.checkpoint.at_rest:
+    if must_finish and not isinstance(graph_input, Command) and saved is not None and not saved.checkpoint.is_complete:
         outcome = yield from _finish(run, saved, head)
         if outcome.status != "completed":
             return outcome
@@ -92,7 +92,7 @@ def begin_run(run: Run, graph_input: Any) -> Beginning:
 
 def _has_timed_sends(checkpoint: Checkpoint) -> bool:
     """Return True if the task of a Send with a timeout is due or deferred."""
-    tasks = (*checkpoint.frontier, *(held.task for held in checkpoint.held))
+    tasks = (*checkpoint.frontier, *(held.task for held in checkpoint.deferred))
     return any(type(task) is TimedTask for task in tasks)
 
 
@@ -116,7 +116,7 @@ def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: Chec
     if saved is None:
         raise EmptyInputError(_nothing_to_continue(run))
     checkpoint, pending = yield from _continue(run, saved, head, replay=True)
-    if run.nested and run.watch is not None and run.watch.wants("call_continued"):
+    if run.nested and run.emitter is not None and run.emitter.wants("call_continued"):
         yield Emit(run_event("call_continued", run, checkpoint, checkpoint.step))
     answers = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
     return checkpoint, pending.merged(Pending(answers=answers)) if answers else pending
@@ -239,8 +239,8 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
             commit = commit_of(run, parent, checkpoint, [result], now, source="input", expected=head, metadata=metadata)
             if saved is not None and is_older:
                 # Calls of the discarded tasks are neither copied to another branch nor reset on this one.
-                is_other_branch = saved.line.branch != run.settings.branch
-                commit.beside = yield from _subgraph_commits(run, saved, restart_calls=is_other_branch)
+                is_other_branch = saved.branch_key.branch != run.settings.branch
+                commit.siblings = yield from _subgraph_commits(run, saved, restart_calls=is_other_branch)
             commit.spans_supersteps = bool(completed)  # the results of the interrupted superstep are applied too
             if completed:
                 commit.rewritten = itertools.chain.from_iterable(
@@ -248,7 +248,7 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
                     for results in (completed, [result])
                 )
             yield from save_commit(run, commit)
-    if run.watch is not None and run.watch.wants("input_applied"):
+    if run.emitter is not None and run.emitter.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
     return checkpoint, None
 
@@ -260,14 +260,14 @@ def check_input(run: Run, graph_input: Any) -> None:
         read_result(Scope(run, task), run.program.start, task, graph_input)
 
 
-def _take_over_state(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, Reported]:
+def _take_over_state(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, SubgraphResult]:
     """Return the base and the input of a subgraph that begins with the state of its caller.
 
     A field of the caller replaces the initial value of the same field in the subgraph, instead of being merged into it.
     """
     writes = program.start.updates.read(state, START, task)
     values = {name: value for name, value in base.values.items() if name not in writes}
-    return Checkpoint(base.id, base.step, values, ()), Reported({}, [*writes.items()])
+    return Checkpoint(base.id, base.step, values, ()), SubgraphResult({}, [*writes.items()])
 
 
 def _conclude_entry(run: Run, task: Task, base: Checkpoint, graph_input: Any) -> TaskResult:
@@ -302,11 +302,13 @@ def _base_for_input(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint
         if not _is_retry(run):
             _check_call_is_over(run, saved)
     elif open_questions and run.config.on_unfinished != "discard":
-        raise UnansweredInterrupts(saved.line.thread_id, [(question.id, question.value) for question in open_questions])
+        raise UnansweredInterrupts(
+            saved.branch_key.thread_id, [(question.id, question.value) for question in open_questions]
+        )
     before, completed = saved.checkpoint, saved.pending.completed
     results = [completed[task.id] for task in before.frontier if task.id in completed]
     values = folded_values(run.program, before.values, results) if results else before.values
-    tasks = [*before.frontier, *(deferred.task for deferred in before.held)]
+    tasks = [*before.frontier, *(deferred.task for deferred in before.deferred)]
     discarded = sorted({task.node for task in tasks if task.id not in completed})
     return Checkpoint(before.id, before.step, values, ()), results, discarded
 
@@ -320,7 +322,7 @@ def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
     if caller is None or caller.task is None or caller.checkpoint is None:
         return
     if any(task.id == waiting_task for task in caller.checkpoint.frontier):
-        raise NamespaceBusy(saved.line.namespace, caller.task.node)
+        raise NamespaceBusy(saved.branch_key.namespace, caller.task.node)
 
 
 def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
@@ -362,23 +364,23 @@ def _plan_continuation(
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
     fork = copy_with_id(checkpoint, commit_id)
     commit = commit_of(run, checkpoint, fork, [], now, source="fork", expected=head, pending=pending, metadata=metadata)
-    commit.beside = beside
+    commit.siblings = beside
     return fork, pending, commit
 
 
 def _subgraph_commits(run: Run, saved: SavedCheckpoint, *, restart_calls: bool) -> SubgraphCommits:
     """Return the commits of subgraphs that accompany the commit with which a run starts from an older checkpoint."""
-    line = saved.line._replace(branch=run.settings.branch)
+    line = saved.branch_key._replace(branch=run.settings.branch)
     at_head = False
-    if saved.line.branch != line.branch:
-        newest: SavedCheckpoint | None = yield Load(saved.line.branch)
+    if saved.branch_key.branch != line.branch:
+        newest: SavedCheckpoint | None = yield Load(saved.branch_key.branch)
         at_head = newest is not None and newest.id == saved.id
     return (yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=restart_calls))
 
 
 def _is_head(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> bool:
     """Return True if a checkpoint is the head of the branch that the run writes to."""
-    return saved.id == head and saved.line.branch == run.settings.branch
+    return saved.id == head and saved.branch_key.branch == run.settings.branch
 
 
 # -- a Command as input
@@ -406,7 +408,7 @@ def _start_with_command(
     if command.resumes:
         pending = pending.merged(Pending(answers=answers))
         yield from save_pending(run, checkpoint, Pending(answers=answers))
-        if run.watch is not None and run.watch.wants("resumed"):
+        if run.emitter is not None and run.emitter.wants("resumed"):
             yield Emit(run_event("resumed", run, answers, checkpoint.step))
     if changed is not None:
         before = checkpoint if saved is not None else None
@@ -424,7 +426,7 @@ def _apply_command(run: Run, base: Checkpoint, command: Command[Any], commit_id:
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
     targets = [target for target in check_targets(run, program.start, command.targets) if target != END]
     result = TaskResult(task, writes, targets, goto=True)
-    return apply_external_results(program, base, [result], commit_id, base.frontier, base.held), result
+    return apply_external_results(program, base, [result], commit_id, base.frontier, base.deferred), result
 
 
 def _nothing_to_resume(run: Run) -> str:

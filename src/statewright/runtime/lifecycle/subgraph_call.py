@@ -156,7 +156,7 @@ class CallInProgress:
         if run.parent is None or run.call is None or run.call.retry_key is None:
             return
         if error is None:
-            if run.rest is not None and isinstance(run.rest.error, Exception):
+            if run.outcome is not None and isinstance(run.outcome.error, Exception):
                 run.parent.counts().retryable[run.call.retry_key] = True
         elif not isinstance(error, GeneratorExit):  # not a failure: the node stopped reading, and will on a replay
             run.parent.counts().retryable[run.call.retry_key] = False
@@ -168,8 +168,8 @@ def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Br
     Unless `keep`, a call with memory="call" is deleted with its task.
     """
     caller = scope.run
-    if caller.saver is None or caller.line is None or memory == "none":
+    if caller.saver is None or caller.branch_key is None or memory == "none":
         return None
     if memory == "call" and not keep:
         caller.open_namespaces.add(namespace)
-    return caller.line._replace(namespace=namespace)
+    return caller.branch_key._replace(namespace=namespace)

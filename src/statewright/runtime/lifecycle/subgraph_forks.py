@@ -28,7 +28,7 @@ SubgraphCommits = Generator[Effect, Any, tuple[StepCommit, ...]]
 
 
 def subgraph_commits(
-    run: Run, saved: SavedCheckpoint | None, line: BranchKey, *, at_head: bool, restart_calls: bool
+    run: Run, saved: SavedCheckpoint | None, branch_key: BranchKey, *, at_head: bool, restart_calls: bool
 ) -> SubgraphCommits:
     """Return the commits of subgraphs that accompany the commit that makes `saved` the head of `line`.
 
@@ -38,25 +38,25 @@ def subgraph_commits(
     """
     memories = dict(saved.metadata.get("memories", {})) if saved is not None else {}
     run.memories = memories
-    if saved is not None and at_head and saved.line.branch == line.branch:
+    if saved is not None and at_head and saved.branch_key.branch == branch_key.branch:
         return ()
-    prefix = f"{line.namespace}|" if line.namespace else ""
-    inside = [name for name in (yield Namespaces()) if name != line.namespace and name.startswith(prefix)]
+    prefix = f"{branch_key.namespace}|" if branch_key.namespace else ""
+    inside = [name for name in (yield Namespaces()) if name != branch_key.namespace and name.startswith(prefix)]
     if not inside:
         return ()
     due: set[str] = {task.id for task in saved.checkpoint.frontier} if saved is not None else set()
     if saved is not None and at_head and not restart_calls:
-        commits = yield from _copy_calls_and_memories(run, saved, line, inside, prefix, due)
+        commits = yield from _copy_calls_and_memories(run, saved, branch_key, inside, prefix, due)
     else:
-        commits = yield from _restore_memories(run, line, memories)
-        if saved is not None and not restart_calls and saved.line.branch != line.branch:
+        commits = yield from _restore_memories(run, branch_key, memories)
+        if saved is not None and not restart_calls and saved.branch_key.branch != branch_key.branch:
             calls = [name for name in inside if _task_of(name, prefix) in due]
-            commits += yield from _copy_heads(run, saved.line.branch, line, calls)
-        copied = {commit.line.namespace for commit in commits}
-        commits += yield from _reset_others(run, line, inside, copied, prefix, due, restart_calls=restart_calls)
+            commits += yield from _copy_heads(run, saved.branch_key.branch, branch_key, calls)
+        copied = {commit.branch_key.namespace for commit in commits}
+        commits += yield from _reset_others(run, branch_key, inside, copied, prefix, due, restart_calls=restart_calls)
     for commit in commits:
-        if commit.line.namespace in memories:
-            memories[commit.line.namespace] = commit.checkpoint.id
+        if commit.branch_key.namespace in memories:
+            memories[commit.branch_key.namespace] = commit.checkpoint.id
     return tuple(commits)
 
 
@@ -81,7 +81,7 @@ def parent_task_of(saved: SavedCheckpoint) -> str:
 
 
 def _copy_calls_and_memories(
-    run: Run, saved: SavedCheckpoint, line: BranchKey, inside: list[str], prefix: str, due: set[str]
+    run: Run, saved: SavedCheckpoint, branch_key: BranchKey, inside: list[str], prefix: str, due: set[str]
 ) -> Generator[Effect, Any, list[StepCommit]]:
     """Return commits that copy the open calls and the memories of a branch in their current state."""
     namespaces: list[str] = []
@@ -90,71 +90,78 @@ def _copy_calls_and_memories(
             namespaces.append(name)
             continue
         top = prefix + _first_segment(name, prefix)
-        head: SavedCheckpoint | None = yield Load(saved.line.branch, None, top)
+        head: SavedCheckpoint | None = yield Load(saved.branch_key.branch, None, top)
         if head is not None and head.metadata.get("remembers"):
             namespaces.append(name)
-    return (yield from _copy_heads(run, saved.line.branch, line, namespaces))
+    return (yield from _copy_heads(run, saved.branch_key.branch, branch_key, namespaces))
 
 
 def _copy_heads(
-    run: Run, branch: str, line: BranchKey, namespaces: list[str]
+    run: Run, branch: str, branch_key: BranchKey, namespaces: list[str]
 ) -> Generator[Effect, Any, list[StepCommit]]:
     """Return commits that copy the heads of namespaces from a branch to that of `line`."""
     commits: list[StepCommit] = []
     for name in namespaces:
         head: SavedCheckpoint | None = yield Load(branch, None, name)
         if head is not None:
-            commits.append((yield from _copy_to(run, head, line._replace(namespace=name))))
+            commits.append((yield from _copy_to(run, head, branch_key._replace(namespace=name))))
     return commits
 
 
 def _restore_memories(
-    run: Run, line: BranchKey, memories: Mapping[str, str]
+    run: Run, branch_key: BranchKey, memories: Mapping[str, str]
 ) -> Generator[Effect, Any, list[StepCommit]]:
     """Return commits that restore memories to earlier checkpoints, and the memories nested in them."""
     commits: list[StepCommit] = []
     for namespace, checkpoint_id in memories.items():
-        saved: SavedCheckpoint | None = yield Load(line.branch, checkpoint_id, namespace)
+        saved: SavedCheckpoint | None = yield Load(branch_key.branch, checkpoint_id, namespace)
         if saved is None:
             raise CheckpointNotFound(
-                f"Thread {line.thread_id!r} cannot return to this checkpoint: the memory that the subgraph "
+                f"Thread {branch_key.thread_id!r} cannot return to this checkpoint: the memory that the subgraph "
                 f"{namespace!r} had then was pruned. Choose a later checkpoint, or prune less."
             )
-        commits.append((yield from _copy_to(run, saved, line._replace(namespace=namespace))))
-        commits.extend((yield from _restore_memories(run, line, saved.metadata.get("memories", {}))))
+        commits.append((yield from _copy_to(run, saved, branch_key._replace(namespace=namespace))))
+        commits.extend((yield from _restore_memories(run, branch_key, saved.metadata.get("memories", {}))))
     return commits
 
 
 def _reset_others(
-    run: Run, line: BranchKey, inside: list[str], copied: set[str], prefix: str, due: set[str], *, restart_calls: bool
+    run: Run,
+    branch_key: BranchKey,
+    inside: list[str],
+    copied: set[str],
+    prefix: str,
+    due: set[str],
+    *,
+    restart_calls: bool,
 ) -> Generator[Effect, Any, list[StepCommit]]:
     """Return commits that reset calls to start over, and memories that did not exist at the restored checkpoint."""
     commits: list[StepCommit] = []
     for name in inside:
         if name in copied:
             continue
-        head: SavedCheckpoint | None = yield Load(line.branch, None, name)
+        head: SavedCheckpoint | None = yield Load(branch_key.branch, None, name)
         if head is None or head.metadata.get("reset"):
             continue
         if _task_of(name, prefix) in due:
             must_reset = restart_calls or run.config.keeps_calls
         else:
             top = prefix + _first_segment(name, prefix)
-            outer: SavedCheckpoint | None = head if top == name else (yield Load(line.branch, None, top))
+            outer: SavedCheckpoint | None = head if top == name else (yield Load(branch_key.branch, None, top))
             must_reset = top in copied or (outer is not None and bool(outer.metadata.get("remembers")))
         if must_reset:
             commits.append((yield from _reset_commit(run, head)))
     return commits
 
 
-def _copy_to(run: Run, saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, StepCommit]:
+def _copy_to(run: Run, saved: SavedCheckpoint, branch_key: BranchKey) -> Generator[Effect, Any, StepCommit]:
     """Load the head of `line`, and return the commit that makes a checkpoint the head in its place."""
-    head: SavedCheckpoint | None = yield Load(line.branch, None, line.namespace)
-    return (yield from _copy_commit(run, saved, line, head))
+    head: SavedCheckpoint | None = yield Load(branch_key.branch, None, branch_key.namespace)
+    return (yield from _copy_commit(run, saved, branch_key, head))
 
 
 def _copy_commit(
-    run: Run, saved: SavedCheckpoint, line: BranchKey, head: SavedCheckpoint | None
+    run: Run, saved: SavedCheckpoint, branch_key: BranchKey, head: SavedCheckpoint | None
 ) -> Generator[Effect, Any, StepCommit]:
     """Return the commit that makes a checkpoint the head of `line`, in place of `head`."""
     before = saved.checkpoint
@@ -162,9 +169,9 @@ def _copy_commit(
     commit_id, now = yield from draw_stamp(run, step)
     after = copy_with_id(before, commit_id, step)
     # The original is the parent, except for a call on another branch: that is deleted when its task has ended.
-    parent = before if saved.metadata.get("remembers") or line.branch == saved.line.branch else None
+    parent = before if saved.metadata.get("remembers") or branch_key.branch == saved.branch_key.branch else None
     commit = commit_of(run, parent, after, [], now, source="fork", pending=saved.pending, metadata=dict(saved.metadata))
-    commit.retarget(line, after, head.id if head is not None else None)
+    commit.retarget(branch_key, after, head.id if head is not None else None)
     commit.graph_version = saved.graph_version
     return commit
 
@@ -176,7 +183,7 @@ def copy_with_id(checkpoint: Checkpoint, checkpoint_id: str, step: int | None = 
         checkpoint.step + 1 if step is None else step,
         checkpoint.values,
         checkpoint.frontier,
-        checkpoint.held,
+        checkpoint.deferred,
         checkpoint.joins,
         checkpoint.reported,
     )
@@ -190,7 +197,7 @@ def _reset_commit(run: Run, head: SavedCheckpoint) -> Generator[Effect, Any, Ste
     if "remembers" in head.metadata:
         metadata["remembers"] = head.metadata["remembers"]
     commit = commit_of(run, None, after, [], now, source="fork", metadata=metadata)
-    commit.retarget(head.line, after, CheckpointId(head.id))
+    commit.retarget(head.branch_key, after, CheckpointId(head.id))
     commit.graph_version = head.graph_version
     return commit
 
@@ -213,7 +220,7 @@ class Caller(NamedTuple):
 
 def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     """Make a checkpoint of a call its head, on its own branch or a new one, and let the tasks around it run again."""
-    source = saved.line
+    source = saved.branch_key
     callers = yield from find_callers(source)
     if callers is None or _is_of_another_call(saved, callers[-1].task):
         raise InvalidUpdateError(ended_call_message(source))
@@ -230,7 +237,9 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     between: list[StepCommit] = []
     for caller in callers[1:]:
         replaced_head = caller.head if branch == source.branch else None
-        commit = yield from _copy_commit(run, caller.head, caller.head.line._replace(branch=branch), replaced_head)
+        commit = yield from _copy_commit(
+            run, caller.head, caller.head.branch_key._replace(branch=branch), replaced_head
+        )
         commit.pending = _pending_without(caller, discarded_questions)
         between.append(commit)
     before = outermost.checkpoint
@@ -239,26 +248,27 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     pending = _pending_without(callers[0], discarded_questions)
     metadata = {"nodes": outermost.metadata.get("nodes", [])}
     commit = commit_of(run, before, after, [], now, source="fork", pending=pending, metadata=metadata, releases=True)
-    commit.line, commit.checkpoint, commit.graph_version = root, after, outermost.graph_version
+    commit.branch_key, commit.checkpoint, commit.graph_version = root, after, outermost.graph_version
     commit.expected = outermost.id if branch == source.branch else None
-    replaced = {commit.line.namespace for commit in (own, *between)}
+    replaced = {commit.branch_key.namespace for commit in (own, *between)}
     siblings = [
         commit
         for commit in siblings
-        if commit.line.namespace not in replaced and not commit.line.namespace.startswith(source.namespace + "|")
+        if commit.branch_key.namespace not in replaced
+        and not commit.branch_key.namespace.startswith(source.namespace + "|")
     ]
-    commit.beside = (*siblings, *inner, *between, own)
+    commit.siblings = (*siblings, *inner, *between, own)
     yield from save_commit(run, commit)
     return line, CheckpointId(own.checkpoint.id)
 
 
-def find_callers(line: BranchKey) -> Generator[Effect, Any, list[Caller] | None]:
+def find_callers(branch_key: BranchKey) -> Generator[Effect, Any, list[Caller] | None]:
     """Return the tasks around a call, the outermost first; None if one of them no longer waits for it."""
-    segments = line.namespace.split("|")
+    segments = branch_key.namespace.split("|")
     callers: list[Caller] = []
     for depth, segment in enumerate(segments):
-        head: SavedCheckpoint | None = yield Load(line.branch, None, "|".join(segments[:depth]))
-        inside: SavedCheckpoint | None = yield Load(line.branch, None, "|".join(segments[: depth + 1]))
+        head: SavedCheckpoint | None = yield Load(branch_key.branch, None, "|".join(segments[:depth]))
+        inside: SavedCheckpoint | None = yield Load(branch_key.branch, None, "|".join(segments[: depth + 1]))
         if head is None or inside is None:
             return None
         task_id = parent_task_of(inside) if inside.metadata.get("remembers") else _task_in(segment)
@@ -271,14 +281,14 @@ def find_callers(line: BranchKey) -> Generator[Effect, Any, list[Caller] | None]
 
 def _is_of_another_call(saved: SavedCheckpoint, task: Task) -> bool:
     """Return True if a checkpoint is in the middle of an earlier call with the same memory: it cannot be resumed."""
-    return parent_task_of(saved) != task.id and not saved.checkpoint.at_rest
+    return parent_task_of(saved) != task.id and not saved.checkpoint.is_complete
 
 
-def ended_call_message(line: BranchKey) -> str:
+def ended_call_message(branch_key: BranchKey) -> str:
     """Return an error message: why a checkpoint of a call cannot be forked, and which checkpoint can."""
     return (
-        f"The call of a subgraph in namespace {line.namespace!r} has ended, so it cannot be continued from one of its "
-        f"checkpoints. Fork a checkpoint of thread {line.thread_id!r} itself, from before the call."
+        f"The call of a subgraph in namespace {branch_key.namespace!r} has ended, so it cannot continue from one of "
+        f"its checkpoints. Fork a checkpoint of thread {branch_key.thread_id!r} itself, from before the call."
     )
 
 
@@ -295,12 +305,12 @@ def _pending_without(caller: Caller, discarded_questions: set[str]) -> Pending:
     )
 
 
-def _load_question_ids(run: Run, line: BranchKey) -> set[str]:
+def _load_question_ids(run: Run, branch_key: BranchKey) -> set[str]:
     """Return the ids of all questions that were asked so far in the outermost call around a namespace."""
-    saver, top = cast(Checkpointer, run.saver), line.namespace.partition("|")[0]
+    saver, top = cast(Checkpointer, run.saver), branch_key.namespace.partition("|")[0]
     ids: set[str] = set()
-    for name in resolve(saver.namespaces(line.thread_id)):
+    for name in resolve(saver.namespaces(branch_key.thread_id)):
         if name == top or name.startswith((top + "|", top + ":")):
-            for saved in resolve(saver.history(line.thread_id, namespace=name, branch=line.branch)):
+            for saved in resolve(saver.history(branch_key.thread_id, namespace=name, branch=branch_key.branch)):
                 ids.update(question.id for questions in saved.pending.interrupts.values() for question in questions)
     return ids

@@ -267,7 +267,7 @@ def _saver(run: Run) -> Checkpointer:
 
 
 def _thread(run: Run) -> str:
-    return cast(BranchKey, run.line).thread_id
+    return cast(BranchKey, run.branch_key).thread_id
 
 
 # -- waiting for a thread
@@ -383,7 +383,7 @@ def await_turn(run: Run, holder: str) -> bool:
     ticket = enter_queue(run)
     resolve(request_thread(run, holder))
     seconds = FIRST_POLL
-    with run.control.calling(ticket.call) if run.control is not None else nullcontext():
+    with run.control.on_cancel(ticket.call) if run.control is not None else nullcontext():
         while True:
             ticket.called.clear()
             if is_stopped(run):

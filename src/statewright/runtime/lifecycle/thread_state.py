@@ -65,7 +65,7 @@ def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: 
 
     A `checkpoint_id` selects those before it, and the checkpoint itself if `inclusive`.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
     if before is not None and inclusive:
         yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))
@@ -103,7 +103,7 @@ def update_thread(
     expected = head.id if head is not None else None
     beside: tuple[StepCommit, ...] = ()
     if saved is not None:
-        line = saved.line._replace(branch=run.settings.branch)
+        line = saved.branch_key._replace(branch=run.settings.branch)
         beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
         due = {task.id for task in after.frontier}
         ended = [task for task in base.frontier if task.id not in due]
@@ -123,10 +123,10 @@ def update_thread(
         metadata=metadata,
         releases=True,
     )
-    commit.beside = beside
+    commit.siblings = beside
     yield from save_commit(run, commit)
-    assert run.line is not None
-    return run.line, CheckpointId(after.id)
+    assert run.branch_key is not None
+    return run.branch_key, CheckpointId(after.id)
 
 
 def _copied_metadata(saved: SavedCheckpoint, *names: str) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _apply_updates(
     if not cancel_pending and END not in names:
         _check_counts(base, pending, results)
         due = [task for task in base.frontier if task.node not in names or task.id in pending.completed]
-        deferred = [held for held in base.held if held.task.node not in names]
+        deferred = [held for held in base.deferred if held.task.node not in names]
     if due and all(task.id in pending.completed for task in due):
         results = _merge_in_task_order(base, pending, results)
         due = []
@@ -256,22 +256,24 @@ def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Br
     saved = (yield from load_saved(run)) if run.settings.checkpoint_id else own_head
     if saved is None:
         raise CheckpointNotFound(f"Thread {run.settings.thread_id!r} has no checkpoint to fork.")
-    line = saved.line._replace(branch=checked_name("branch", run.settings.branch if branch is None else branch))
+    line = saved.branch_key._replace(branch=checked_name("branch", run.settings.branch if branch is None else branch))
     head = own_head if line.branch == run.settings.branch else (yield Load(line.branch))
-    if head is not None and branch is not None and branch != saved.line.branch:
+    if head is not None and branch is not None and branch != saved.branch_key.branch:
         raise InvalidUpdateError(f"Thread {line.thread_id!r} already has a branch {branch!r}. Choose another name.")
     if line.namespace:
         if not (yield from _is_unused_memory(saved, line)):
             return (yield from fork_inside(run, saved, line.branch))
-        if not saved.checkpoint.at_rest:
-            raise InvalidUpdateError(ended_call_message(saved.line))
+        if not saved.checkpoint.is_complete:
+            raise InvalidUpdateError(ended_call_message(saved.branch_key))
     before = saved.checkpoint
-    newest: SavedCheckpoint | None = head if line.branch == saved.line.branch else (yield Load(saved.line.branch))
+    newest: SavedCheckpoint | None = (
+        head if line.branch == saved.branch_key.branch else (yield Load(saved.branch_key.branch))
+    )
     at_head = newest is not None and newest.id == saved.id
     beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, before.step + 1)
     after = copy_with_id(before, commit_id)
-    run.line = line
+    run.branch_key = line
     expected = head.id if head is not None else None
     pending = saved.pending.forked()
     metadata = _copied_metadata(saved, "nodes", "parent_task", "remembers")
@@ -279,16 +281,16 @@ def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Br
         run, before, after, [], now, source="fork", expected=expected, pending=pending, metadata=metadata, releases=True
     )
     commit.graph_version = saved.graph_version  # the checkpoint is not migrated here, but by the next run
-    commit.beside = beside
+    commit.siblings = beside
     yield from save_commit(run, commit)
     return line, CheckpointId(after.id)
 
 
-def _is_unused_memory(saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, bool]:
+def _is_unused_memory(saved: SavedCheckpoint, branch_key: BranchKey) -> Generator[Effect, Any, bool]:
     """Return True if a checkpoint belongs to a memory that no task uses now, so that only the memory is forked."""
-    if not saved.metadata.get("remembers") or line.branch != saved.line.branch:
+    if not saved.metadata.get("remembers") or branch_key.branch != saved.branch_key.branch:
         return False
-    return (yield from find_callers(line)) is None
+    return (yield from find_callers(branch_key)) is None
 
 
 class EarlierHolder(NamedTuple):
@@ -300,7 +302,7 @@ class EarlierHolder(NamedTuple):
 
     def has_left(self, head: SavedCheckpoint) -> bool:
         """Return True if `head` is the last checkpoint of that run, which has not completed."""
-        return not head.checkpoint.at_rest and (head.run_id == self.run_id or head.id == self.head)
+        return not head.checkpoint.is_complete and (head.run_id == self.run_id or head.id == self.head)
 
 
 def roll_back_thread(
@@ -315,14 +317,14 @@ def roll_back_thread(
     head = yield from load_head(run)
     head_id = head.id if head is not None else None
     if expected is not None and head_id != expected:
-        raise CheckpointConflict(cast(BranchKey, run.line).thread_id, expected, head_id)
+        raise CheckpointConflict(cast(BranchKey, run.branch_key).thread_id, expected, head_id)
     if head is None or (only is not None and not only.has_left(head)):
         return
     before = yield from _find_beginning(run, head, only)
     if before is not None and before.id == head.id:
         return  # that run has changed nothing
     base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
-    beside = yield from subgraph_commits(run, before, head.line, at_head=False, restart_calls=False)
+    beside = yield from subgraph_commits(run, before, head.branch_key, at_head=False, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, head.checkpoint.step + 1)
     after = copy_with_id(base, commit_id, head.checkpoint.step + 1)
     pending = before.pending if before is not None else None
@@ -339,7 +341,7 @@ def roll_back_thread(
         metadata={"rolled_back": head.run_id},
         releases=releases,
     )
-    commit.beside = beside
+    commit.siblings = beside
     if before is not None:
         commit.graph_version = before.graph_version
     yield from save_commit(run, commit)
@@ -361,7 +363,7 @@ def _find_beginning(
             if is_input or only is not None:
                 return None
             raise InvalidUpdateError(
-                f"Thread {current.line.thread_id!r} has no input to undo. Fork one of its checkpoints instead."
+                f"Thread {current.branch_key.thread_id!r} has no input to undo. Fork one of its checkpoints instead."
             )
         # A run that continued from an older checkpoint has replaced a head that is not among its ancestors.
         replaced = current.metadata.get("replaces") if is_input or only is not None else None
@@ -369,10 +371,10 @@ def _find_beginning(
         parent: SavedCheckpoint | None = (yield Load(run.settings.branch, parent_id)) if parent_id else None
         if parent is None:
             raise CheckpointNotFound(
-                f"Thread {current.line.thread_id!r} cannot be rolled back: the checkpoint before its last input was "
-                f"pruned. Nothing was changed. Fork a checkpoint that still exists, or prune less."
+                f"Thread {current.branch_key.thread_id!r} cannot be rolled back: the checkpoint before its last input "
+                f"was pruned. Nothing was changed. Fork a checkpoint that still exists, or prune less."
             )
-        if is_input or replaced or (only is not None and parent.checkpoint.at_rest):
+        if is_input or replaced or (only is not None and parent.checkpoint.is_complete):
             return parent
         current = parent
 

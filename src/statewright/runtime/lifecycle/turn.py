@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
     """Advance a run from its input until it is idle, and return its outcome. Every driver drives this generator."""
-    if run.watch is not None and run.watch.wants("run_started"):
+    if run.emitter is not None and run.emitter.wants("run_started"):
         yield Emit(run_event("run_started", run, graph_input))
     try:
         if run.owner is None or run.nested:
@@ -61,7 +61,7 @@ def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
         if run.claim is None or not run.claim.is_released_early or run.nested:
             raise
         outcome = _stopped_outcome(run)
-    if run.watch is not None and run.watch.wants("run_finished"):
+    if run.emitter is not None and run.emitter.wants("run_finished"):
         yield Emit(run_event("run_finished", run, outcome, outcome.checkpoint.step))
     if run.remembers and run.caller is not None:
         run.caller.run.memories[run.namespace] = outcome.checkpoint.id

@@ -66,7 +66,7 @@ def calls_of(run: Run, saved: SavedCheckpoint, task: Task) -> Generator[Effect, 
     heads: list[SavedCheckpoint] = []
     for name in (yield Namespaces()):
         if (name in first_calls or name.startswith(later_calls)) and name.count("|") == depth:
-            head: SavedCheckpoint | None = yield Load(saved.line.branch, None, name)
+            head: SavedCheckpoint | None = yield Load(saved.branch_key.branch, None, name)
             if head is not None and not head.metadata.get("reset"):
                 heads.append(head)
     return heads

@@ -117,7 +117,7 @@ def config_at(config: Any, index: int, count: int) -> Any:
 
 def error_of(run: Run) -> BaseException | None:
     """Return the exception to put in place of the result of a run; None if the run did not fail."""
-    outcome = run.rest
+    outcome = run.outcome
     if outcome is None or outcome.error is None or (run.nested and isinstance(outcome.error, ParentCommand)):
         return None
     if run.parent is not None:

@@ -33,9 +33,9 @@ async def adrive_run(run: Run, graph_input: Any) -> None:
 
 def outcome_of(run: Run) -> RunOutcome:
     """Return the outcome of a run that is idle."""
-    if run.rest is None:
+    if run.outcome is None:
         raise InternalError("A driver ended before its run was idle. Please report this.")
-    return run.rest
+    return run.outcome
 
 
 _async_driver: tuple[Any, Any] | None = None

@@ -213,10 +213,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             self._ports,
             run_id=run_id if run_id is not None else settings.run_id or draw_run_id(),
             saver=self.checkpointer if line is not None else None,
-            line=line,
+            branch_key=line,
             owner=owner,
             claim=self._claim() if line is not None else None,
-            watch=emitter,
+            emitter=emitter,
             control=options.get("control"),
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
         )
@@ -265,7 +265,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             take_namespace(call.scope, call.namespace)
         if caller.program.former_names and line is not None:
             call.former_namespaces = former_namespaces(scope, call.namespace)
-        emitter = caller.watch
+        emitter = caller.emitter
         own_listeners = self._listeners if own_emitter is None else own_emitter.listeners()
         if own_listeners:
             emitter = (emitter or EventEmitter()).with_listeners(own_listeners)
@@ -276,10 +276,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             self._nested_ports(caller.ports),
             run_id=caller.run_id,
             saver=caller.saver if line is not None else None,
-            line=line,
+            branch_key=line,
             owner=caller.owner if line is not None else None,
             claim=caller.claim if line is not None else None,
-            watch=emitter,
+            emitter=emitter,
             control=options.get("control") or caller.control,
             answers=caller.answers,
             call=call,
@@ -360,7 +360,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             self._ports,
             run_id=run_id,
             saver=saver,
-            line=line._replace(namespace=namespace),
+            branch_key=line._replace(namespace=namespace),
             owner=owner,
             claim=self._claim(),
             control=options.get("control"),

@@ -144,7 +144,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Sequence[Event]:
         """Return the events in the log of the thread, or of one of its runs (`run_id`), after entry number `after`."""
         run = self._thread_run(config, options)
-        thread_id, run_id = cast(BranchKey, run.line).thread_id, run.settings.run_id
+        thread_id, run_id = cast(BranchKey, run.branch_key).thread_id, run.settings.run_id
         return resolve(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
 
     def fork(

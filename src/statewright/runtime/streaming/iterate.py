@@ -115,7 +115,7 @@ class StepIterator:
     @property
     def rest(self) -> RunOutcome | None:
         """The outcome of the run; None while it has not ended."""
-        return self._run.rest
+        return self._run.outcome
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:

@@ -276,7 +276,7 @@ def _interrupted(program: Program, event: Event) -> Any:
 def _update(program: Program, event: Event) -> Any:
     if not isinstance(event.data, TaskResult) or is_error_handled(event.data):
         return SKIP  # the task of its error handler is streamed instead, under the name of the node
-    update = {display_name(event.data.task): program.shown(event.data)}
+    update = {display_name(event.data.task): program.visible_writes(event.data)}
     return {**update, "__metadata__": {"cached": True}} if event.attempt == 0 else update
 
 

@@ -147,7 +147,7 @@ def _report_changed(scope: Scope, before: Interrupt, now: Interrupt) -> None:
         "now": _loggable(run, now.value),
     }
     if run.saver is not None and scope.checkpoint is not None:
-        run.note(("question_changed", scope.checkpoint.step + 1, task.node, task.planned_id, data))
+        run.log(("question_changed", scope.checkpoint.step + 1, task.node, task.planned_id, data))
     emit_task_event("question_changed", scope, data)
     values = (short_repr(question.value, _LONGEST_VALUE) for question in (before, now))
     warnings.warn(QuestionChanged(task.node, *values, before=before, now=now), stacklevel=_STACK_LEVEL)

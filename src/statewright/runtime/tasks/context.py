@@ -139,13 +139,13 @@ class RuntimeHost:
             return
         run, task = scope.run, scope.task
         if run.saver is not None and task is not None and scope.checkpoint is not None:
-            run.note((kind, scope.checkpoint.step + 1, task.node, task.planned_id, data))
+            run.log((kind, scope.checkpoint.step + 1, task.node, task.planned_id, data))
         emit_task_event(kind, scope, data)
 
     @property
     def is_recorded(self) -> bool:
         run = self._scope.run
-        return run.saver is not None or run.watch is not None
+        return run.saver is not None or run.emitter is not None
 
     @property
     def remaining_steps(self) -> int:
@@ -157,19 +157,19 @@ class RuntimeHost:
 
     @property
     def shows_messages(self) -> bool:
-        watch = self._scope.run.watch
+        watch = self._scope.run.emitter
         return watch is not None and watch.wants("message")
 
     def push_message(self, message: Any) -> None:
         scope = self._scope
-        if scope.run.watch is not None and not scope.abandoned:
+        if scope.run.emitter is not None and not scope.abandoned:
             scope.reset_idle_timeout()
             emit_task_event("message", scope, message)
 
 
 def writer_of(scope: Scope) -> StreamWriter:
     """Return a function that sends values to readers of the stream. The scope must not be reused for another task."""
-    if scope.run.watch is None:
+    if scope.run.emitter is None:
         return scope.reset_idle_timeout if scope.attempt is not None else _discard
 
     def write(value: Any) -> None:

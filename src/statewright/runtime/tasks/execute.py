@@ -29,9 +29,9 @@ from statewright.graph import (
     END,
     START,
     STOP,
-    Answer,
     Command,
     NodeError,
+    NodeOutput,
     ParentCommand,
     Runtime,
     Send,
@@ -83,10 +83,10 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
     scope.input = state = read_input(scope, node, task, checkpoint)
     if run.program.debug:
         scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(input_containers(state))
-    if run.watch is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
+    if run.emitter is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
         # Instruments get an input of their own, because the node may change its input in place.
-        event_input = read_input(scope, node, task, checkpoint) if run.watch.wants("task_started") else state
-        emit_task_started(run.watch, scope, event_input)
+        event_input = read_input(scope, node, task, checkpoint) if run.emitter.wants("task_started") else state
+        emit_task_started(run.emitter, scope, event_input)
     return state
 
 
@@ -198,7 +198,7 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
 
 def report_outcome(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
     """Emit the end of a task and return its outcome, or a failure if a reader of the stream raised."""
-    watch = scope.run.watch
+    watch = scope.run.emitter
     if watch is not None:
         try:
             emit_task_finished(watch, scope, outcome)
@@ -262,7 +262,7 @@ def read_result(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> Tas
         if node.writes is not None:
             check_declared(node, writes)
         return TaskResult(task, copy_writes(writes), node.successors)
-    parsed: Answer = read_node_output(answer, updates, node.name, task)
+    parsed: NodeOutput = read_node_output(answer, updates, node.name, task)
     if node.writes is not None:
         check_declared(node, parsed.writes)
     writes = copy_writes(parsed.writes)
@@ -296,8 +296,8 @@ def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: Task
         scope.mutation_snapshot = None
         if changed:
             raise MutatedState(node.name, changed)
-    if run.watch is not None and node.name != START and scope.attempt is None:
-        emit_task_finished(run.watch, scope, result)  # that of an attempt is emitted once it is accepted
+    if run.emitter is not None and node.name != START and scope.attempt is None:
+        emit_task_finished(run.emitter, scope, result)  # that of an attempt is emitted once it is accepted
     return result
 
 

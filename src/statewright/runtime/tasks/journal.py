@@ -156,7 +156,7 @@ class UnsavedEntry(JournalEntry):
 def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     """Save an entry, and mark it as saved in the run's journal; return the saver's reply or a future of it."""
     run = scope.run
-    if run.saver is None or run.line is None or scope.checkpoint is None:
+    if run.saver is None or run.branch_key is None or scope.checkpoint is None:
         run.journal[key] = JournalEntry(*entry)
         return None
     if run.saves_on_exit:
@@ -164,7 +164,7 @@ def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
     pending, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold(run.ports.clock.now())
     log = _take_log(scope, hold)
     try:
-        reply = run.saver.save_results(run.line, CheckpointId(scope.checkpoint.id), pending, hold=hold, log=log)
+        reply = run.saver.save_results(run.branch_key, CheckpointId(scope.checkpoint.id), pending, hold=hold, log=log)
     except JournalConflict:
         run.restore_log_entries(log)
         raise

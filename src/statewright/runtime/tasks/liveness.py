@@ -105,8 +105,8 @@ def wake_at_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[Non
     """During the block, call `wake` once the task must stop waiting, or at once if it must already."""
     control, step = scope.run.control, innermost_superstep(scope)
     with (
-        control.calling(wake, scope.run.root) if control is not None else nullcontext(),
-        step.notifying(wake) if step is not None else nullcontext(),
+        control.on_cancel(wake, scope.run.root) if control is not None else nullcontext(),
+        step.on_end(wake) if step is not None else nullcontext(),
     ):
         yield
 
@@ -132,7 +132,7 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
     It is not over if the node has stopped a run that the node itself had started.
     """
     if isinstance(error, LeaseLost):
-        line = run.root.line
+        line = run.root.branch_key
         return line is not None and line.thread_id == error.thread_id
     if run is not scope.run:
         return True
@@ -220,7 +220,7 @@ async def check_hold_async(scope: CallingTask, name: str) -> None:
 
 def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
     """Return the lease on the thread of a run. An expired one is renewed, since the process may have been suspended."""
-    saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.line).thread_id
+    saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.branch_key).thread_id
     if root.held_until is not None and root.ports.clock.now() >= root.held_until:
         return saver.renew(thread_id, cast(LeaseRequest, root.hold(root.ports.clock.now())))
     return saver.lease(thread_id)

@@ -237,12 +237,12 @@ def _seconds_until_due(run: Run, task: Task) -> float:
 def _save_attempt(scope: Scope, task: Task, number: int, delay: float) -> Generator[TaskEffect, Any, None]:
     """Save the number of failed attempts and the time of the next one, so that a crash does not reset the count."""
     run = scope.run
-    if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_on_exit:
+    if run.saver is not None and run.branch_key is not None and scope.checkpoint is not None and not run.saves_on_exit:
         now = run.ports.clock.now()
         due = now + timedelta(seconds=delay)
         pending = Pending(attempts={TaskId(task.id): number}, retries={TaskId(task.id): due})
         checkpoint_id = CheckpointId(scope.checkpoint.id)
-        yield AwaitReply(run.saver.save_results(run.line, checkpoint_id, pending, hold=run.hold(now)))
+        yield AwaitReply(run.saver.save_results(run.branch_key, checkpoint_id, pending, hold=run.hold(now)))
 
 
 def _log_wait(node: str, number: int, delay: float, error: object) -> None:

@@ -131,7 +131,7 @@ class Scope:
         """Receives the outcome of a task that runs concurrently with others; None for one that runs alone."""
         self.index = 0
         """The index of the task among those that run concurrently."""
-        self.fast_path = run.program.allows_fast_path and run.watch is None
+        self.fast_path = run.program.allows_fast_path and run.emitter is None
         """True if a task only reads its input and calls its node: there are no events, and no computed fields."""
         self.task = task
         self.checkpoint = checkpoint

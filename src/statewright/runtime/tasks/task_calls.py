@@ -38,7 +38,7 @@ from statewright.ids import TaskId
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.invocation.attempt import Attempt
-from statewright.runtime.invocation.open_calls import Calls
+from statewright.runtime.invocation.open_calls import OpenCalls
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.call_pool import CallPool, PooledCall
 from statewright.runtime.tasks.journal import (
@@ -134,12 +134,12 @@ def call_task(function: CalledFunction, args: tuple[Any, ...], kwargs: dict[str,
 
 def _journal_id(run: Run) -> object:
     """Return the identity of a run's journal: runs on the same branch of a thread share it, if they save."""
-    return (scope_of(run.saver), run.line) if run.saver is not None and run.line is not None else id(run)
+    return (scope_of(run.saver), run.branch_key) if run.saver is not None and run.branch_key is not None else id(run)
 
 
-def _open_calls_of(run: Run) -> Calls:
+def _open_calls_of(run: Run) -> OpenCalls:
     if run.calls is None:
-        run.calls = Calls()
+        run.calls = OpenCalls()
     return run.calls
 
 
@@ -226,7 +226,7 @@ class Call:
         return self._key[0]
 
     @property
-    def is_at_work(self) -> bool:
+    def is_running_function(self) -> bool:
         """True if it is a plain function that is running, and whose attempt has not been abandoned."""
         return self._pooled is not None and self._pooled.is_claimed and not self._scope.abandoned
 
@@ -569,7 +569,7 @@ class Call:
 
     def _emit_call_finished(self, value: Any) -> None:
         scope = self._scope
-        if scope.run.watch is not None and self._function.shows_result and not scope.abandoned:
+        if scope.run.emitter is not None and self._function.shows_result and not scope.abandoned:
             emit_task_event("call_finished", scope, (self._function.name, copy_container(value)))
 
 

@@ -75,7 +75,7 @@ async def add_schedule(caller: CurrentCaller, body: ScheduleBody) -> Response:
     schedule = await schedules.add_schedule(
         caller.ledger, caller.workspace_id, NewSchedule(**body.model_dump()), caller.now
     )
-    caller.service.ring()
+    caller.service.wake_background_tasks()
     return SCHEDULE.to_response(schedule, 201)
 
 
@@ -97,7 +97,7 @@ async def change_schedule(caller: CurrentCaller, schedule_id: PathId, body: Sche
     # For the input, null is a value; for other fields it means no change.
     changes = {name: value for name, value in fields.items() if value is not None or name == "input"}
     changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, schedule_id, changes, caller.now)
-    caller.service.ring()
+    caller.service.wake_background_tasks()
     return SCHEDULE.to_response(changed)
 
 
@@ -112,7 +112,7 @@ async def pause_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response
 )
 async def resume_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     resumed = await schedules.resume_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
-    caller.service.ring()
+    caller.service.wake_background_tasks()
     return SCHEDULE.to_response(resumed)
 
 

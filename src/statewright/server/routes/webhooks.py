@@ -102,5 +102,5 @@ async def list_deliveries(caller: CurrentCaller, webhook_id: PathId, paging: Pag
 @router.post("/{id}/test", **describe("Send a test message to a webhook.", DELIVERY, scope=_SCOPE, errors=(404, 409)))
 async def send_test(caller: CurrentCaller, webhook_id: PathId) -> Response:
     delivery = await webhooks.send_test(caller.ledger, caller.workspace_id, webhook_id, now=caller.now)
-    caller.service.ring()
+    caller.service.wake_background_tasks()
     return DELIVERY.to_response(delivery)

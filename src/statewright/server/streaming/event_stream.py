@@ -60,7 +60,7 @@ class EventStream(Response):
         metrics = self._context.metrics
         try:
             registration = self._context.streams.register(self._caller.workspace_id, self._caller.key, stop)
-            with registration, metrics.sse_client() if metrics is not None else nullcontext():
+            with registration, metrics.track_event_stream() if metrics is not None else nullcontext():
                 await self._send(buffer, send)
         finally:
             unregister()

@@ -12,7 +12,7 @@ from typing import Final
 from statewright.async_futures import aresolve
 from statewright.errors import StatewrightError, TooManyRequests
 from statewright.runs import ApiKey, Condition, Ledger
-from statewright.service.access import is_open
+from statewright.service.access import is_valid_key
 
 CHECK_INTERVAL: Final = 5.0
 """Seconds between checks of the keys of open streams, which another process may have revoked."""
@@ -89,7 +89,7 @@ class OpenStreams:
         for begin in range(0, len(ids), _BATCH):
             batch = ids[begin : begin + _BATCH]
             keys = await aresolve(self._ledger.find(ApiKey, [Condition("id", "in", batch)]))
-            valid_ids = {key.id for key in keys if is_open(key, self._now())}
+            valid_ids = {key.id for key in keys if is_valid_key(key, self._now())}
             for key_id in batch:
                 if key_id not in valid_ids:
                     self.stop_all(key_id)

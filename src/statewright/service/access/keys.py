@@ -137,10 +137,10 @@ async def _guard_other_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list
     Without it, two concurrent requests could revoke the last two admin keys. An inactive or lesser key needs no guard.
     Raises RequestConflict if there is no other admin key.
     """
-    if ADMIN not in key.scopes or not is_open(key, now):
+    if ADMIN not in key.scopes or not is_valid_key(key, now):
         return []
     keys: Sequence[ApiKey] = await aresolve(ledger.find(ApiKey, where(workspace_id=key.workspace_id, revoked_at=None)))
-    admins = [other for other in keys if other.id != key.id and ADMIN in other.scopes and is_open(other, now)]
+    admins = [other for other in keys if other.id != key.id and ADMIN in other.scopes and is_valid_key(other, now)]
     if not admins:
         raise RequestConflict(
             f"The key {key.prefix}... is the last one with the scope {ADMIN!r} in its workspace, and is needed to "
@@ -149,7 +149,7 @@ async def _guard_other_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list
     return [Update(ApiKey, admins[0].id, {"revoked_at": None}, where(revoked_at=None))]
 
 
-def is_open(key: ApiKey, now: datetime) -> bool:
+def is_valid_key(key: ApiKey, now: datetime) -> bool:
     """Return True if a key is valid at an instant: it is neither revoked nor expired."""
     return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 

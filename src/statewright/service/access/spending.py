@@ -47,7 +47,7 @@ class SpendingLimits:
                 kind = "number" if name == "cost_per_day" else "whole number"
                 raise InvalidConfig(f"SpendingLimits({name}={limit!r}): give a {kind} above 0, or leave it out.")
 
-    def reached(self, spent: DailySpending, now: datetime) -> SpendingLimitReached | None:
+    def find_reached(self, spent: DailySpending, now: datetime) -> SpendingLimitReached | None:
         """Return the error for the first limit that the spending of a day has reached; None if there is none."""
         for name, column in _COLUMN_OF_LIMIT.items():
             limit, used = getattr(self, name), getattr(spent, column)
@@ -130,14 +130,14 @@ class Spending:
         limits = await self.limits_of(workspace_id)
         if limits is None:
             return
-        reached = limits.reached(await self.of_today(workspace_id), self._clock.now())
+        reached = limits.find_reached(await self.of_today(workspace_id), self._clock.now())
         if reached is not None and (not_before is None or not_before < reached.ends_at):
             raise reached
 
     async def report(self, workspace_id: str) -> SpendingReport:
         """Return the spending of a workspace today, and its limits."""
         limits, spent = await self.limits_of(workspace_id), await self.of_today(workspace_id)
-        reached = limits.reached(spent, self._clock.now()) if limits is not None else None
+        reached = limits.find_reached(spent, self._clock.now()) if limits is not None else None
         return SpendingReport(spent, limits, reached.limit if reached is not None else None)
 
     def warn_if_unpriced(self, limits: SpendingLimits, spent: DailySpending) -> None:

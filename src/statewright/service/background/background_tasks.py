@@ -50,7 +50,7 @@ class Background:
             self._bells.append(bell)
             self._sweepers.append(asyncio.create_task(self._sweep_when_due(task, bell)))
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake all tasks, so that they look for work at once. Thread-safe."""
         for bell in self._bells:
             self._set(bell)

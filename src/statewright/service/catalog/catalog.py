@@ -135,14 +135,14 @@ class Catalog:
         """Return the graph served under a name; None if there is none."""
         return self._served.get(name)
 
-    def named(self, name: str) -> Served:
+    def require(self, name: str) -> Served:
         """Return the graph served under a name. Raises NotFound, with a suggestion, if there is none."""
         served = self._served.get(name)
         if served is None:
             raise NotFound(f"Graph {name!r} does not exist. " + suggestion(name, self._served, noun="Graphs"))
         return served
 
-    def stored(self, now: datetime) -> list[StoredDefinition]:
+    def to_records(self, now: datetime) -> list[StoredDefinition]:
         """Return the served versions as records of the ledger."""
         return [
             StoredDefinition(
@@ -161,7 +161,7 @@ class Catalog:
 
     # -- compiling
 
-    def app_of(self, definition: StoredDefinition) -> CompiledGraph:
+    def load(self, definition: StoredDefinition) -> CompiledGraph:
         """Return the compiled graph of a stored version. Raises NotFound for a Python graph that is no longer served.
 
         Raises WorkflowError for a workflow that does not compile any more.
@@ -176,7 +176,7 @@ class Catalog:
             return self.compile_steps(read_definition(definition.body))
         if definition.kind == "states":
             return self._compile_states(definition.body["yaml"])
-        return self.named(definition.name).app
+        return self.require(definition.name).app
 
     def compile_steps(self, definition: Definition) -> CompiledGraph:
         """Compile a workflow in JSON. Raises WorkflowError for unknown handlers, tools and models."""

@@ -99,7 +99,7 @@ class DefinitionOperations(Operations):
         These are the newest versions of the workspace, and the graphs of the project, which take precedence.
         """
         definitions = await aresolve(self.context.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
-        served = self.context.catalog.stored(self.context.now())
+        served = self.context.catalog.to_records(self.context.now())
         by_name = {
             definition.name: _describe(definition)
             for definition in [*sorted(definitions, key=attrgetter("created_at")), *served]
@@ -109,7 +109,7 @@ class DefinitionOperations(Operations):
     async def graph(self, workspace_id: str, name: str) -> GraphDescription:
         """Return the drawing and the schemas of a graph. Raises NotFound."""
         definition = await adrive(self.context.versions.find_newest(workspace_id, name))
-        app = self.context.catalog.app_of(definition)
+        app = self.context.catalog.load(definition)
         drawing = app.get_graph()
         diagram = drawing.to_json()
         return GraphDescription(

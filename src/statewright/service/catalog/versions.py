@@ -73,7 +73,7 @@ class Versions:
 
     async def load_graph(self, run: Run) -> CompiledGraph:
         """Return the graph of a run, in the version that it started with. Raises NotFound and WorkflowError."""
-        return self._catalog.app_of(await adrive(self.find_by_id(run.workspace_id, run.definition_id or "")))
+        return self._catalog.load(await adrive(self.find_by_id(run.workspace_id, run.definition_id or "")))
 
 
 # -- targets of schedules and triggers

@@ -138,10 +138,10 @@ class ServiceContext:
         """Notify listeners of changes that were written. Wake the worker and the background tasks if needed."""
         for change in changes:
             if isinstance(change, Advance):
-                self.hub.publish(change.written)
+                self.hub.publish(change.written_events)
         if any(_makes_due(change) for change in changes):
             self.ring()
-        if any(isinstance(change, Announce) and change.made for change in changes):
+        if any(isinstance(change, Announce) and change.delivery_count for change in changes):
             self.wake_background()
 
 

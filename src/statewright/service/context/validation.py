@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
-from statewright.data.problems import kind_of
+from statewright.data.problems import describe_kind
 from statewright.errors import InvalidRequest, suggestion
 
 MAX_NAME_LENGTH: Final = 200
@@ -19,7 +19,7 @@ MAX_NAME_LENGTH: Final = 200
 def validate_text(value: Any, subject: str, *, max_length: int = MAX_NAME_LENGTH) -> str:
     """Validate a string that is not blank, and that every database can store."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{subject} must be a string, not {kind_of(value, 'an object')}.")
+        raise InvalidRequest(f"{subject} must be a string, not {describe_kind(value, 'an object')}.")
     if not value.strip() or len(value) > max_length:
         raise InvalidRequest(
             f"{subject} must have 1 to {max_length} characters, not all of them blank; it has {len(value)}."
@@ -32,7 +32,7 @@ def validate_text(value: Any, subject: str, *, max_length: int = MAX_NAME_LENGTH
 def validate_texts(values: Any, subject: str) -> list[str]:
     """Validate a list of strings, and remove duplicates."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidRequest(f"{subject} must be a list of strings, not {kind_of(values, 'an object')}.")
+        raise InvalidRequest(f"{subject} must be a list of strings, not {describe_kind(values, 'an object')}.")
     items = cast("Sequence[Any]", values)
     return list(dict.fromkeys(validate_text(item, f"{subject}[{index}]") for index, item in enumerate(items)))
 
@@ -40,7 +40,7 @@ def validate_texts(values: Any, subject: str) -> list[str]:
 def validate_mapping(value: Any, subject: str) -> dict[str, Any]:
     """Validate a map with string keys."""
     if not isinstance(value, Mapping):
-        raise InvalidRequest(f"{subject} must be an object, not {kind_of(value)}.")
+        raise InvalidRequest(f"{subject} must be an object, not {describe_kind(value)}.")
     items = cast("Mapping[Any, Any]", value).items()
     return {validate_text(key, f"A key of {subject}"): item for key, item in items}
 

@@ -129,7 +129,7 @@ class RunAttempt:
         self._context.spending.warn_if_unpriced(self._spending_limits, change.spent)
         if self._progress is not None:
             self._progress.spent = change.after
-        limit = self._spending_limits.reached(change.after, self._context.now())
+        limit = self._spending_limits.find_reached(change.after, self._context.now())
         if limit is not None:
             self._reached_limit = limit
             self._drain("limit")
@@ -262,7 +262,7 @@ class RunAttempt:
         if self._spending_limits is None:
             return False
         self._spent_before = await context.spending.of_today(run.workspace_id)
-        limit = self._spending_limits.reached(self._spent_before, context.now())
+        limit = self._spending_limits.find_reached(self._spent_before, context.now())
         if limit is None or self._is_late:
             return False
         progress = Progress(replace(run, status=RunStatus.PENDING), NO_GRAPH)

@@ -140,7 +140,7 @@ class Progress:
         changeset, log, now = ChangeSet(), commit.log, commit.created_at
         self.steps.record_entries(changeset, log.entries if log is not None else (), now)
         self.steps.take_queued(changeset, {result.task.id for result in commit.results})
-        if not commit.line.namespace:
+        if not commit.branch_key.namespace:
             self._begin_attempt(changeset, now, has_input=commit.source == "input")
             for result in commit.results:
                 self.steps.complete(changeset, result.task, now)
@@ -231,7 +231,7 @@ class Progress:
         for spent in (self.spent, changeset.spent):
             if spent is not None and spent.day == total.day:
                 total = total.plus(spent)
-        return self.spending_limits.reached(total, now) is not None
+        return self.spending_limits.find_reached(total, now) is not None
 
     # -- the first write of an attempt
 

@@ -85,12 +85,12 @@ class RunRecorder(Instrument):
         has started.
         """
         has_entries = commit.log is not None and bool(commit.log.entries)
-        is_recorded = not commit.line.namespace or has_entries or self.progress.steps.has_queued
+        is_recorded = not commit.branch_key.namespace or has_entries or self.progress.steps.has_queued
         return self.progress.commit_changes(commit) if is_recorded else []
 
     def save_results(
         self,
-        line: BranchKey,
+        branch_key: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         *,
@@ -100,9 +100,9 @@ class RunRecorder(Instrument):
     ) -> MaybeFuture[None]:
         now = log.at if log is not None else hold.now if hold is not None else self._clock.now()
         return self._write(
-            lambda: self.progress.result_changes(line.namespace, pending, log, now),
+            lambda: self.progress.result_changes(branch_key.namespace, pending, log, now),
             lambda changes: self._saver.save_results(
-                line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes)
+                branch_key, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes)
             ),
         )
 

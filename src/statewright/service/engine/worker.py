@@ -134,9 +134,9 @@ class RunWorker:
             self._claims_in_flight.discard(reservation)
             if run is not None:
                 self._reserved_runs.append(run)
-        self.ring()
+        self.wake()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the worker, so that it looks for work at once."""
         loop = self._loop
         if loop is None:
@@ -149,7 +149,7 @@ class RunWorker:
         return self._by_run.get(run_id)
 
     @property
-    def at_work(self) -> int:
+    def active_runs(self) -> int:
         """The number of runs that the worker is advancing."""
         return len(self._attempts)
 
@@ -255,7 +255,7 @@ class RunWorker:
 
     async def _wait_for_bell(self, seconds: float) -> None:
         """Wait at most `seconds` until the worker is woken."""
-        timer = self._clock.call_later(seconds, self.ring)
+        timer = self._clock.call_later(seconds, self.wake)
         await self._bell.wait()
         timer.cancel()
 

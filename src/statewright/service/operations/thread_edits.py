@@ -87,7 +87,7 @@ class ResumableRun:
 
     def changes(self, commit: Commit, now: datetime) -> list[Change]:
         """Return the changes to the run's records for an edit. Raises RequestConflict if it would lose an answer."""
-        if commit.line.namespace or commit.line.branch != _MAIN:
+        if commit.branch_key.namespace or commit.branch_key.branch != _MAIN:
             return self._guard_unchanged()
         pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
         open_ids = {question.id for question in pending.open}
@@ -213,7 +213,7 @@ async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
     """
     saved = head
     while saved.source in ("update", "fork") and "rolled_back" not in saved.metadata and saved.parent_id is not None:
-        parent = await aresolve(saver.load(saved.line.thread_id, checkpoint_id=saved.parent_id))
+        parent = await aresolve(saver.load(saved.branch_key.thread_id, checkpoint_id=saved.parent_id))
         if parent is None:  # pruned
             break
         saved = parent

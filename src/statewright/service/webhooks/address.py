@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from statewright.errors import InvalidRequest
-from statewright.http import PORTS, Address, Url, kind_of, parse_address, url_host
+from statewright.http import PORTS, Address, Url, classify_address, parse_address, url_host
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
 
 _MAX_URL_LENGTH: Final = 2048
@@ -127,7 +127,7 @@ def _check_public(url: Url, settings: WebhookSettings) -> None:
 
 
 def _check_address(address: Address, url: Url, settings: WebhookSettings) -> None:
-    kind = kind_of(address)
+    kind = classify_address(address)
     if kind == "public" or (kind == "private" and settings.allow_private):
         return
     if parse_address(url.host) is not None:

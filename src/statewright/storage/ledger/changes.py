@@ -264,7 +264,7 @@ def _advance(tables: Tables, change: Advance) -> Job[Any]:
             connection.execute(tables.sql["delete_input"], (change.run_id,))
         if count:
             connection.execute(tables.sql["insert_events"], (number << 32 | last, at, body))
-        change.written = _numbered(change, last - count + 1)
+        change.written_events = _numbered(change, last - count + 1)
 
     return job
 
@@ -291,7 +291,7 @@ def _announce(tables: Tables, change: Announce) -> Job[Any]:
         subscribers = [webhook_id for webhook_id, events in webhooks if _subscribes(tables, events, change.event_type)]
         for webhook_id in subscribers:
             _insert(tables, delivery_of(change, webhook_id))(connection)
-        change.made = len(subscribers)
+        change.delivery_count = len(subscribers)
 
     return job
 

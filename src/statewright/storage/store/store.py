@@ -36,7 +36,7 @@ from statewright.store import (
 from statewright.store.filters import check_conditions
 from statewright.store.model import check_namespace
 from statewright.store.port import ConfiguredStore
-from statewright.store.vectors import Vector, embedded, require_index
+from statewright.store.vectors import Vector, embed_texts, require_index
 
 _LONGEST: Final = 2**62
 """The maximal time to live in microseconds, to fit into an integer of a database."""
@@ -77,7 +77,7 @@ class Batch:
     def embed(self) -> None:
         """Compute all vectors with one call of the model."""
         assert self._index is not None
-        vectors = iter(embedded(self._index, self.texts))
+        vectors = iter(embed_texts(self._index, self.texts))
         self._vectors = [list(itertools.islice(vectors, len(step.texts))) for step in self._steps]
 
     def read(self) -> list[Any]:

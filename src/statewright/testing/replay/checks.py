@@ -103,7 +103,7 @@ class RunChecks:
     def _check_control(self, position: Position, after: RecordedState, current: Checkpoint) -> None:
         tasks = self.renames.tasks
         self.compare(position, "different tasks are due next", tasks(after.frontier), plain_tasks(current.frontier))
-        self.compare(position, "different tasks are deferred", tasks(after.held), plain_held(current.held))
+        self.compare(position, "different tasks are deferred", tasks(after.held), plain_held(current.deferred))
         joins = plain_joins(self._program, current.joins)
         self.compare(position, "the incomplete joins differ", sorted(self.renames.joins(after.joins)), sorted(joins))
 

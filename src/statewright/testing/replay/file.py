@@ -154,5 +154,5 @@ def _decode_interrupt(parts: list[Any], serde: Serde) -> Interrupt:
         value=value,
         kind=cast(InterruptKind, kind),
         event=event,
-        schema=restore_annotation(schema, serde.named),
+        schema=restore_annotation(schema, serde.class_of),
     )

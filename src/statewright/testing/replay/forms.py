@@ -75,7 +75,7 @@ def checkpoint_to_record(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckp
         step=checkpoint.step,
         values=checkpoint.values,
         frontier=[plain_task(task, "", -1) for task in checkpoint.frontier],
-        held=[[plain_task(held.task, "", -1), held.gather, held.sender] for held in checkpoint.held],
+        held=[[plain_task(held.task, "", -1), held.gather, held.sender] for held in checkpoint.deferred],
         joins={key: sorted(arrived) for key, arrived in checkpoint.joins.items()},
         reported=[list(pair) for pair in checkpoint.reported],
         source=saved.source,

@@ -232,17 +232,17 @@ class Recorder:
         named_id = run.settings.checkpoint_id
         if named_id is not None and not run.nested and named_id not in self._ids:
             self._record_checkpoint(open_run, self._load(run, named_id), "named")
-        assert run.line is not None
+        assert run.branch_key is not None
         # A head that was saved by a recorded run has a stable id already, and replaying that run saves it again.
-        if head.id not in self._ids or run.line in self._uncertain:
-            self._uncertain.discard(run.line)
+        if head.id not in self._ids or run.branch_key in self._uncertain:
+            self._uncertain.discard(run.branch_key)
             self._record_checkpoint(open_run, head, "head")
         record.head = head.id
 
     def _load(self, run: Run, checkpoint_id: str | None) -> SavedCheckpoint | None:
-        if run.saver is None or run.line is None:
+        if run.saver is None or run.branch_key is None:
             return None
-        thread_id, namespace, branch = run.line
+        thread_id, namespace, branch = run.branch_key
         named_id = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
         return resolve(run.saver.load(thread_id, namespace=namespace, branch=branch, checkpoint_id=named_id))
 
@@ -254,7 +254,7 @@ class Recorder:
             (open_run.record.number, self._ids.replace_in_text(open_run.run.namespace), role),
         )
         self._ids.add_existing(checkpoint.id, *path)
-        for index, task in enumerate((*checkpoint.frontier, *(held.task for held in checkpoint.held))):
+        for index, task in enumerate((*checkpoint.frontier, *(held.task for held in checkpoint.deferred))):
             self._ids.add_existing(task.origin, *path, index)
         self._add_task_ids(open_run.run, checkpoint)
         for task_id, questions in saved.pending.interrupts.items():
@@ -269,8 +269,8 @@ class Recorder:
 
     def _abandon(self, open_run: _OpenRun) -> None:
         """Close a run that will not emit any more events."""
-        if open_run.run.line is not None:
-            self._uncertain.add(open_run.run.line)
+        if open_run.run.branch_key is not None:
+            self._uncertain.add(open_run.run.branch_key)
         if open_run.step is not None:
             open_run.record.steps.remove(open_run.step)
             self._close(open_run, {})
@@ -364,7 +364,7 @@ class Recorder:
         self._add_task_ids(open_run.run, checkpoint)
 
     def _add_task_ids(self, run: Run, checkpoint: Checkpoint) -> None:
-        for task in (*checkpoint.frontier, *(held.task for held in checkpoint.held)):
+        for task in (*checkpoint.frontier, *(held.task for held in checkpoint.deferred)):
             self._ids.add_task(task)
         # The tasks that would write the next input and the next `update_state`.
         self._ids.add_task(Task(START, NO_ARG, run.origin(checkpoint.id, checkpoint.step), 0))
@@ -382,7 +382,7 @@ class Recorder:
         return RecordedState(
             changes=self._snapshot(changes, "state"),
             frontier=self._snapshot(plain_tasks(saved.frontier), "frontier"),
-            held=self._snapshot(plain_held(saved.held), "held"),
+            held=self._snapshot(plain_held(saved.deferred), "held"),
             joins=plain_joins(open_run.run.program, saved.joins),
         )
 

@@ -95,7 +95,7 @@ def _replay_call(playback: Playback, app: CompiledGraph, context: Any, recorded:
         RunPorts(clock=playback.clock, store=app.store),
         run_id=stable_run_id(recorded.number),
         saver=playback.saver if recorded.saves else None,
-        line=BranchKey(recorded.thread_id or "", recorded.namespace, recorded.branch) if recorded.saves else None,
+        branch_key=BranchKey(recorded.thread_id or "", recorded.namespace, recorded.branch) if recorded.saves else None,
         control=RunControl(),
     )
     if recorded.saves and recorded.head is None and recorded.thread_id is not None:

@@ -47,7 +47,7 @@ class RunPlayer:
         """Index of the next recorded superstep."""
         self._current: RecordedStep | None = None
         """The superstep whose outcomes the core has received and not applied yet."""
-        run.watch = EventEmitter(
+        run.emitter = EventEmitter(
             [("input_applied", self._input_applied), ("superstep_finished", self._superstep_finished)]
         )
 
@@ -91,7 +91,7 @@ class RunPlayer:
 
     def _restore(self, existing: ExistingCheckpoint) -> None:
         """Save a checkpoint that was on the thread before the recorded run."""
-        branch, saver = self._run.line, self._playback.saver
+        branch, saver = self._run.branch_key, self._playback.saver
         if branch is None:
             return
         checkpoint, pending = checkpoint_from_record(existing, self._playback.serde)
@@ -101,7 +101,7 @@ class RunPlayer:
             return
         saver.commit(
             Commit(
-                line=branch,
+                branch_key=branch,
                 expected=head.id if head is not None else None,
                 parent_id=None,
                 checkpoint=checkpoint,
@@ -187,7 +187,7 @@ class RunPlayer:
             RunPorts(clock=self._playback.clock, store=graph.store or caller.ports.store),
             run_id=caller.run_id,
             saver=caller.saver if branch is not None else None,
-            line=branch,
+            branch_key=branch,
             control=caller.control,
             answers=caller.answers,
             call=call,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from statewright.channels import MISSING, changed
+from statewright.channels import MISSING, apply_change
 from statewright.data.fingerprint import fingerprint
 from statewright.testing.replay.records import RecordedRun
 
@@ -14,7 +14,7 @@ def apply_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
     """Return a state with the changes of a superstep applied."""
     result = dict(values)
     for name, change in changes.items():
-        value = changed(result.get(name, MISSING), change)
+        value = apply_change(result.get(name, MISSING), change)
         if value is MISSING:
             result.pop(name, None)
         else:

@@ -145,8 +145,8 @@ class TaskPlayer:
                 continue
             caller, is_own = scope.run, record.id in call.namespace
             branch: BranchKey | None = None
-            if call.saves and caller.line is not None:
-                branch = caller.line._replace(namespace=call.namespace)
+            if call.saves and caller.branch_key is not None:
+                branch = caller.branch_key._replace(namespace=call.namespace)
                 if is_own and not caller.config.keeps_calls:
                     caller.open_namespaces.add(call.namespace)
             subgraph_call = begin_call(scope, graph.program, "call" if is_own else "thread")

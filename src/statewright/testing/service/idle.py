@@ -64,7 +64,7 @@ class IdleDetector:
         worker, tasks, claim_number = self._service.worker, self._service.watched, self._ledger.claims
         earlier_sweeps = [task.started for task in tasks]
         until = asyncio.get_running_loop().time() + seconds
-        self._service.ring()
+        self._service.wake_background_tasks()
         while True:
             # A sweep that had begun earlier may have missed work, so one that began after the ring must have ended.
             have_swept = all(task.ended > earlier for task, earlier in zip(tasks, earlier_sweeps, strict=True))
@@ -96,7 +96,7 @@ class IdleDetector:
             return False
         runs, worker = await self._list_claimed(), self._service.worker
         if not runs:
-            return worker is None or worker.at_work == 0
+            return worker is None or worker.active_runs == 0
         return self._waits_for_clock(runs) or self._is_quiet()
 
     def _waits_for_clock(self, run_ids: Sequence[str]) -> bool:

@@ -10,11 +10,11 @@ from statewright.runtime import CompiledGraph, StateGraph
 from statewright.workflow.states.engine.lineage import Lineages
 from statewright.workflow.states.engine.routing import Router, find_chain_exits
 from statewright.workflow.states.engine.state import WorkflowInput, WorkflowResult, WorkflowState
-from statewright.workflow.states.engine.state_node import StateNode, retry_policy
+from statewright.workflow.states.engine.state_node import StateNode, make_retry_policy
 from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY
 from statewright.workflow.states.handlers.summaries import FinalSummary
 from statewright.workflow.states.language.checks.transitions import find_reachable
-from statewright.workflow.states.language.model import Definition, State, node_of
+from statewright.workflow.states.language.model import Definition, State, node_name
 from statewright.workflow.states.language.transition import END_STATE, Next
 from statewright.workflow.states.resources.handler_factory import HandlerFactory
 
@@ -36,7 +36,9 @@ def build_graph(definition: Definition, handlers: HandlerFactory, *, max_items: 
     final_node = _name_final_node(states) if summarizer is not None else None
     router = Router(states, max_items=max_items, final_node=final_node)
     reachable = find_reachable_states(definition)
-    unreachable = {node_of(state.id): list_arrows(state.next) for state in states.values() if state.id not in reachable}
+    unreachable = {
+        node_name(state.id): list_arrows(state.next) for state in states.values() if state.id not in reachable
+    }
     for index, state in enumerate(definition.states):
         if state.id not in reachable:
             continue
@@ -49,15 +51,15 @@ def build_graph(definition: Definition, handlers: HandlerFactory, *, max_items: 
             # Unreachable states are drawn too. Having no node, they are listed with the first state, which has one.
             metadata["unreachable"] = unreachable
         graph.add_node(
-            node_of(state.id),
+            node_name(state.id),
             StateNode(state, index, handler, router, lineages, before_run=handlers.connect_models),
-            destinations=[node_of(target) for target in list_destinations(state, exits, final_node)],
-            retry_policy=retry_policy(state.retry_policy, definition.retry_policy) if is_retried else None,
+            destinations=[node_name(target) for target in list_destinations(state, exits, final_node)],
+            retry_policy=make_retry_policy(state.retry_policy, definition.retry_policy) if is_retried else None,
             metadata=metadata,
         )
     if summarizer is not None and final_node is not None:
         graph.add_node(final_node, FinalSummary(summarizer, lineages), metadata={"hidden": True})
-    return graph.add_edge(START, node_of(definition.states[0].id))
+    return graph.add_edge(START, node_name(definition.states[0].id))
 
 
 def _name_final_node(states: Mapping[str, State]) -> str:
@@ -91,7 +93,7 @@ def find_reachable_states(definition: Definition) -> set[str]:
 
 def compile_graph(graph: StateGraph, definition: Definition, **options: Any) -> CompiledGraph:
     """Compile the graph of a workflow with its breakpoints and limits."""
-    breakpoints = [node_of(state.id) for state in definition.states if state.interrupt_before]
+    breakpoints = [node_name(state.id) for state in definition.states if state.interrupt_before]
     app = graph.compile(interrupt_before=[name for name in breakpoints if name in graph.nodes], **options)
     limits = {"recursion_limit": definition.recursion_limit, "max_concurrency": definition.max_concurrency}
     return app.with_config(limits)
@@ -115,7 +117,7 @@ def list_arrows(transition: Next) -> list[Arrow]:
         kind = "plain"
         label = _make_label(f"each of {transition.iter_key}") if transition.iter_key is not None else ""
         labels = [label] * len(transition.targets)
-    nodes = [END if target == END_STATE else node_of(target) for target in transition.targets]
+    nodes = [END if target == END_STATE else node_name(target) for target in transition.targets]
     return [(node, kind, label) for node, label in zip(nodes, labels, strict=True)]
 
 

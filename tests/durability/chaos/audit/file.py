@@ -112,7 +112,7 @@ class FileAudit:
 
     def _check_idle(self, key: BranchKey, saved: SavedCheckpoint) -> None:
         """Check that under `exit`, a run that is idle only at its end has saved nothing before."""
-        is_intermediate = saved.source == "loop" and not saved.checkpoint.at_rest
+        is_intermediate = saved.source == "loop" and not saved.checkpoint.is_complete
         if self._state.durability == "exit" and is_intermediate and not SHAPES[self._state.shape].saves_midway:
             raise BrokenPromise(f"Checkpoint {saved.id} of {key} was saved though its run was not idle.")
 

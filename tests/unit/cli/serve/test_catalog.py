@@ -66,7 +66,7 @@ def test_graphs_files_and_workflows_are_served(folder: Path, flow: Path) -> None
         '[workflows.relay]\nfile = "relay.yaml"\ndescription = "On"\n[handlers]\nmodules = ["hands"]\n',
     )
     assert served(folder) == {"a": "graph", "b": "graph", "mail": "steps", "late": "states", "relay": "states"}
-    assert build_catalog(load_project(folder)).named("relay").description == "On"
+    assert build_catalog(load_project(folder)).require("relay").description == "On"
 
 
 def test_the_settings_of_a_table_are_applied(folder: Path, flow: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_settings_of_a_table_are_applied(folder: Path, flow: Path) -> None:
         '[graphs.a]\npath = "flow:graph"\nversion = "7"\ndescription = "Doubles"\non_failure = "b"\n'
         '[graphs.b]\npath = "flow:asking"\n',
     )
-    graph = build_catalog(load_project(folder)).named("a")
+    graph = build_catalog(load_project(folder)).require("a")
     assert (graph.version, graph.description, graph.on_failure) == ("7", "Doubles", "b")
 
 

@@ -60,7 +60,7 @@ def test_one_superstep_is_one_step_further_under_the_id_of_its_commit(make: Any,
     assert (after.id, after.step) == ("commit", 8)
     assert after.values == {"x": 1, "log": ["old", "a"]}
     assert after.frontier == make.tasks("b", origin="commit")
-    assert not after.at_rest
+    assert not after.is_complete
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_follows_one_task(
 
     after = apply_results(program, before, [make.result("a", {}, targets, goto=True)], "commit", "commit")
 
-    found = [*after.frontier, *(one.task for one in after.held)]
+    found = [*after.frontier, *(one.task for one in after.deferred)]
     assert sorted(task.node for task in found) == due
 
 
@@ -146,9 +146,9 @@ def test_what_is_held_starts_when_its_turn_has_come(make: Any, waiting_program: 
     started = apply_results(waiting_program, held, [make.result("b")], "two", "two")
 
     assert [task.node for task in held.frontier] == ["b"]
-    assert [one.task.node for one in held.held] == ["c"]
-    assert [task.id for task in started.frontier] == [held.held[0].task.id]
-    assert started.held == ()
+    assert [one.task.node for one in held.deferred] == ["c"]
+    assert [task.id for task in started.frontier] == [held.deferred[0].task.id]
+    assert started.deferred == ()
 
 
 def test_a_signal_lives_for_one_superstep_and_a_brief_one_for_none(make: Any, program: Any) -> None:
@@ -182,7 +182,7 @@ def test_results_from_outside_leave_what_was_due_due_beside_what_follows(make: A
     assert (after.id, after.step) == ("commit", before.step + 1)
     assert [task.node for task in after.frontier] == ["a", "b"]
     assert after.frontier[0] is due[0]
-    assert [one.task.arg for one in after.held] == ["kept"]
+    assert [one.task.arg for one in after.deferred] == ["kept"]
 
 
 # -- what a caller of a subgraph is told

@@ -155,7 +155,7 @@ def test_room_is_waited_for_until_the_reader_takes() -> None:
     async def main() -> tuple[bool, bool]:
         buffer = StreamBuffer(live=False)
         buffer.add("part")
-        waiting = asyncio.ensure_future(buffer.room())
+        waiting = asyncio.ensure_future(buffer.wait_until_read())
         for _ in range(5):
             await asyncio.sleep(0)
         before = waiting.done()
@@ -168,7 +168,7 @@ def test_room_is_waited_for_until_the_reader_takes() -> None:
 
 def test_there_is_room_where_nothing_waits() -> None:
     async def main() -> None:
-        await asyncio.wait_for(StreamBuffer(live=False).room(), 600)
+        await asyncio.wait_for(StreamBuffer(live=False).wait_until_read(), 600)
 
     asyncio.run(main())
 

@@ -38,7 +38,7 @@ def begun(make: Any, saver: InMemorySaver, *nodes: str) -> Any:
     saved = make.saved(checkpoint)
     saver.commit(
         Commit(
-            line=saved.line,
+            branch_key=saved.branch_key,
             expected=None,
             parent_id=None,
             checkpoint=checkpoint,
@@ -62,7 +62,7 @@ def test_a_run_goes_on_until_nothing_is_due(make: Any, program: Any) -> None:
     assert (rest.status, rest.error, rest.interrupts) == ("completed", None, ())
     assert rest.checkpoint.values == {"log": ["a", "b", "c", "d"]}
     assert rest.checkpoint.step == 3
-    assert rest.checkpoint.at_rest
+    assert rest.checkpoint.is_complete
 
 
 def test_a_checkpoint_at_rest_asks_for_nothing(make: Any, program: Any) -> None:
@@ -344,7 +344,7 @@ def test_leaving_for_the_way_out_is_saved_with_what_it_discards(make: Any, with_
     assert [commit.metadata["discarded"] for commit in discarding] == [["b"]]
     assert [task.node for task in discarding[0].checkpoint.frontier] == ["out"]
     (task,) = hand.of(Save)[0].commit.checkpoint.frontier
-    assert discarding[0].drops == (f"b:{task.id}",)
+    assert discarding[0].dropped_namespaces == (f"b:{task.id}",)
 
 
 def test_leaving_for_the_way_out_is_saved_after_what_was_held_back(make: Any, with_way_out: Any) -> None:
@@ -463,7 +463,7 @@ def test_a_commit_drops_the_calls_of_tasks_that_an_earlier_run_had_begun(make: A
     hand = make.loop(make.run(program, saver=saver), checkpoint, pending)
     hand.finish()
 
-    dropped = [save.commit.drops for save in hand.of(Save)]
+    dropped = [save.commit.dropped_namespaces for save in hand.of(Save)]
     assert dropped == [tuple(sorted([f"b:{first.id}", f"c:{second.id}"])), ()]
 
 

@@ -10,7 +10,7 @@ import pytest
 from statewright import START, InMemorySaver, RunControl
 from statewright.checkpoint import Checkpoint
 from statewright.errors import InvalidUpdateError, NamespaceBusy
-from statewright.graph.answer import Reported
+from statewright.graph.answer import SubgraphResult
 from statewright.runtime.core.subgraph import collect_changes, common_fields, subgraph_calls
 from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.outcome import RunOutcome
@@ -66,7 +66,7 @@ def test_a_caller_sees_the_fields_that_both_have(result: Any, known: Any, meant:
 def test_what_is_new_is_what_is_not_simply_what_was_given(result: Any, given: Any, update: Any) -> None:
     found = collect_changes(result, given, [], frozenset({"log"}))
 
-    assert type(found) is Reported
+    assert type(found) is SubgraphResult
     if update is ...:
         assert found.update["x"] is result["x"]
     else:

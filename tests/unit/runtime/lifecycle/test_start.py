@@ -172,7 +172,7 @@ def test_fresh_input_drops_the_calls_of_the_tasks_that_it_discards(
     hand = make.call(make.run(program, saver=saver), {"x": 2})
     hand.finish()
 
-    assert list(hand.of(Save)[0].commit.drops) == gone
+    assert list(hand.of(Save)[0].commit.dropped_namespaces) == gone
 
 
 def test_finishing_first_takes_up_what_was_known_and_takes_the_thread(
@@ -182,7 +182,7 @@ def test_finishing_first_takes_up_what_was_known_and_takes_the_thread(
     saved = head(saver)
     first, second = saved.pending.open
     (task,) = (task for task in saved.checkpoint.frontier if task.node == "c")
-    saver.save_results(saved.line, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}))
+    saver.save_results(saved.branch_key, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}))
     run = make.run(program, saver=saver, owner="me", on_unfinished="finish")
     hand = make.call(run, {"x": 2})
     rest = hand.finish()
@@ -219,7 +219,7 @@ def test_going_on_takes_up_what_was_known_of_the_tasks(make: Any, program: Any, 
     first, second = saved.pending.open
     (task,) = (task for task in saved.checkpoint.frontier if task.node == "c")
     journal = {(task.id, "charge", 0): JournalEntry("given", "charged")}
-    saver.save_results(saved.line, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}, journal=journal))
+    saver.save_results(saved.branch_key, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}, journal=journal))
     run = make.run(program, saver=saver)
     make.rest_of(run, None)
 

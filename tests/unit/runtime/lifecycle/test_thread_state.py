@@ -239,7 +239,7 @@ def test_an_update_drops_the_calls_of_the_tasks_that_it_consumes(
     spaces = sorted(f"{task.node}:{task.id}" for task in head(saver).checkpoint.frontier if task.node in gone)
     hand = update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
 
-    assert list(hand.of(Save)[0].commit.drops) == spaces
+    assert list(hand.of(Save)[0].commit.dropped_namespaces) == spaces
 
 
 @pytest.mark.parametrize(
@@ -255,11 +255,11 @@ def test_what_waits_goes_on_waiting_unless_it_is_answered_or_cancelled(
         {"x": 1},
         lambda task: Failure(task, ValueError()) if task.node == "b" else make.result(task, {}, ["b", "z"]),
     )
-    assert [one.task.node for one in head(saver).checkpoint.held] == ["z"]
+    assert [one.task.node for one in head(saver).checkpoint.deferred] == ["z"]
     update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
     after = head(saver).checkpoint
 
-    assert [one.task.node for one in after.held] + [task.node for task in after.frontier if task.node == "z"] == held
+    assert [one.task.node for one in after.deferred] + [task.node for task in after.frontier if task.node == "z"] == held
 
 
 def test_an_update_is_not_taken_for_that_of_the_node_that_ran_beside_one_that_is_gone(
@@ -301,7 +301,7 @@ def test_a_fork_takes_along_what_had_landed_and_what_is_asked_but_no_answers(
         make.run(program, saver=saver), {"x": 1}, lambda task: asks(task) if task.node == "c" else landing(task)
     )
     saved = head(saver)
-    saver.save_results(saved.line, saved.id, Pending(answers={saved.pending.open[0].id: "yes"}))
+    saver.save_results(saved.branch_key, saved.id, Pending(answers={saved.pending.open[0].id: "yes"}))
     fork(make, program, saver, "side")
 
     pending = head(saver, "side").pending
@@ -349,7 +349,7 @@ def test_a_rollback_is_where_the_branch_was_before_its_last_input(
     make.hand(run, roll_back_thread(run)).finish()
 
     assert head(saver).checkpoint.values == before[runs]
-    assert head(saver).checkpoint.at_rest
+    assert head(saver).checkpoint.is_complete
     assert head(saver).checkpoint.step == history[0].checkpoint.step + 1
     assert saver.load("thread", checkpoint_id=history[0].id) is not None
 

@@ -39,7 +39,7 @@ async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
     catalog.serve("served", graph)
     old, new = stored("def_old", now), stored("def_new", now + timedelta(days=1))
     others = stored("def_x", now, workspace_id="x", name="secret")
-    await aresolve(ledger.write([Insert(item) for item in (new, old, others, *catalog.stored(now))]))
+    await aresolve(ledger.write([Insert(item) for item in (new, old, others, *catalog.to_records(now))]))
     return Versions(ledger, catalog), catalog
 
 
@@ -47,7 +47,7 @@ async def test_a_name_refers_to_the_newest_version_and_an_id_to_one(ledger: Ledg
     result, catalog = await versions(ledger, now)
     assert (await adrive(result.find_newest("w", "flow"))).id == "def_new"
     assert (await adrive(result.find_by_id("w", "def_old"))).version == "def_old"
-    assert (await adrive(result.find_newest("anyone", "served"))).id == catalog.named("served").definition_id
+    assert (await adrive(result.find_newest("anyone", "served"))).id == catalog.require("served").definition_id
     assert (await adrive(result.find_requested("w", StartRun(definition_id="def_old")))).id == "def_old"
 
 

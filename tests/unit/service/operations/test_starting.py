@@ -35,7 +35,7 @@ async def starter(ledger: Ledger) -> Starter:
     graph.add_edge("one", END)
     catalog, clock = Catalog(), FakeClock()
     catalog.serve("report", graph)
-    await aresolve(ledger.write([Insert(item) for item in catalog.stored(clock.now())]))
+    await aresolve(ledger.write([Insert(item) for item in catalog.to_records(clock.now())]))
     return Starter(ServiceContext(ledger, InMemorySaver(), catalog, clock, ServiceSettings()))
 
 

@@ -32,21 +32,21 @@ class CheckpointerSuite:
         """Return a new, empty saver."""
         raise NotImplementedError
 
-    def write_chain(self, saver: Checkpointer, count: int, line: BranchKey = MAIN) -> list[CheckpointId]:
+    def write_chain(self, saver: Checkpointer, count: int, branch_key: BranchKey = MAIN) -> list[CheckpointId]:
         """Commit `count` checkpoints, each after the previous one, and return their ids."""
         ids: list[CheckpointId] = []
         for n in range(count):
-            ids.append(write_commit(saver, ids[-1] if ids else None, line=line, n=n))
+            ids.append(write_commit(saver, ids[-1] if ids else None, line=branch_key, n=n))
         return ids
 
 
 def commit_after(
-    parent: str | None, *, line: BranchKey = MAIN, n: int = 0, expected: Any = ..., **fields: Any
+    parent: str | None, *, branch_key: BranchKey = MAIN, n: int = 0, expected: Any = ..., **fields: Any
 ) -> Commit:
     """Return a commit that follows `parent`, and expects `parent` as the head unless `expected` is given."""
     checkpoint_id = draw_checkpoint_id()
     values: dict[str, Any] = {
-        "line": line,
+        "branch_key": branch_key,
         "expected": parent if expected is ... else expected,
         "parent_id": parent,
         "checkpoint": Checkpoint(checkpoint_id, n, {"n": n}, (Task("a", NO_ARG, checkpoint_id, 0),)),

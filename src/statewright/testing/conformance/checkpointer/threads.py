@@ -80,7 +80,7 @@ class ThreadTests(CheckpointerSuite):
         saver = self.make_saver()
         names = ["a", "a\x00", "a\x00b", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
         for name in names:
-            write_commit(saver, None, line=BranchKey(name))
+            write_commit(saver, None, branch_key=BranchKey(name))
         for prefix in ("", *names, "a\x00bc", "%", "_"):  # `%` and `_` are wildcards of LIKE
             matches = [entry.thread_id for entry in resolve(saver.threads(prefix=prefix))]
             assert sorted(matches) == sorted(name for name in names if name.startswith(prefix))
@@ -101,7 +101,7 @@ class ThreadTests(CheckpointerSuite):
             self.write_chain(saver, 1, MAIN._replace(namespace=namespace))
         self.write_chain(saver, 1, MAIN._replace(namespace="a:10", branch="other"))
         assert list(resolve(saver.namespaces("thread"))) == ["", "a:1", "a:10", "a:1:1", "a:1|b:2"]
-        write_commit(saver, head, drops=("a:1",))
+        write_commit(saver, head, dropped_namespaces=("a:1",))
         assert all(resolve(saver.load("thread", namespace=name)) is None for name in ("a:1", "a:1|b:2", "a:1:1"))
         assert load_head(saver, namespace="a:10")
         assert list(resolve(saver.namespaces("thread"))) == ["", "a:10"]
@@ -112,7 +112,7 @@ class ThreadTests(CheckpointerSuite):
         call = MAIN._replace(namespace="a:1")
         ids = self.write_chain(saver, 3, call)
         fork = write_commit(saver, ids[1], line=call._replace(branch="b"), n=7, expected=None)
-        write_commit(saver, head, drops=("a:1",))
+        write_commit(saver, head, dropped_namespaces=("a:1",))
         assert resolve(saver.load("thread", namespace="a:1")) is None
         remaining = load_head(saver, namespace="a:1", branch="b")
         assert (remaining.id, remaining.checkpoint.values) == (fork, {"n": 7})
@@ -122,8 +122,8 @@ class ThreadTests(CheckpointerSuite):
         saver = self.make_saver()
         (head,) = self.write_chain(saver, 1)
         call = MAIN._replace(namespace="a:1", branch="b")
-        beside = (commit_after(None, line=call, n=5),)
-        refused = commit_after("unknown", line=MAIN._replace(branch="b"), beside=beside)
+        beside = (commit_after(None, branch_key=call, n=5),)
+        refused = commit_after("unknown", branch_key=MAIN._replace(branch="b"), beside=beside)
         raises(CheckpointConflict, lambda: resolve(saver.commit(refused)))
         assert list(resolve(saver.namespaces("thread"))) == [""]
         fork = write_commit(saver, head, line=MAIN._replace(branch="b"), expected=None, beside=beside)
@@ -136,7 +136,7 @@ class ThreadTests(CheckpointerSuite):
         resolve(saver.copy_thread("thread", "copy"))
         write_commit(saver, ids[1], n=5)
         copied = load_head(saver, "copy")
-        assert (copied.id, copied.line.thread_id) == (ids[1], "copy")
+        assert (copied.id, copied.branch_key.thread_id) == (ids[1], "copy")
         raises(CheckpointConflict, lambda: resolve(saver.copy_thread("thread", "copy")))
         raises(CheckpointNotFound, lambda: resolve(saver.copy_thread("unknown", "other")))
 

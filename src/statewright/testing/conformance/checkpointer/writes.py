@@ -106,7 +106,7 @@ class WriteTests(CheckpointerSuite):
         (head,) = self.write_chain(saver, 1)
         task = load_head(saver).checkpoint.frontier[0]
         resolve(saver.save_results(MAIN, head, Pending(journal={(task.id, "step", 0): JournalEntry("", 1)})))
-        fork = commit_after(head, line=MAIN._replace(branch="b"), expected=None, source="fork")
+        fork = commit_after(head, branch_key=MAIN._replace(branch="b"), expected=None, source="fork")
         resolve(saver.commit(fork))
         saved = load_head(saver, checkpoint_id=head)
         assert saved.pending.journal != {}

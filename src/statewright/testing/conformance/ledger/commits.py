@@ -33,7 +33,7 @@ class CommitTests(LedgerSuite):
         assert not self.is_written(ledger)
         resolve(saver.commit(commit_after(None), also=[job]))
         assert self.is_written(ledger)
-        assert [event.seq for event in cast(Advance, changes[0]).written] == [1]
+        assert [event.seq for event in cast(Advance, changes[0]).written_events] == [1]
         assert resolve(saver.load("thread")) is not None
 
     def test_a_job_is_not_committed_without_its_checkpoint(self) -> None:

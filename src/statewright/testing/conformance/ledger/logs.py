@@ -57,7 +57,7 @@ class LogTests(LedgerSuite):
             events = [NewEvent("A", {"n": next(numbers)}, f"step {index}" if index % 2 else None) for _ in range(size)]
             change = Advance("r1", NOW + timedelta(seconds=index), {}, events)
             write(ledger, change)
-            written += change.written
+            written += change.written_events
         return written
 
     def test_events_are_numbered_without_gaps(self) -> None:
@@ -104,8 +104,8 @@ class LogTests(LedgerSuite):
         ledger = self.ledger_of(run("r1"), run("r2"))
         changes = [Advance(run_id, NOW, {}, [NewEvent("A", {})] * 2) for run_id in ("r1", "r2", "r1")]
         write(ledger, *changes)
-        assert [[event.seq for event in change.written] for change in changes] == [[1, 2], [1, 2], [3, 4]]
-        assert list(resolve(ledger.events("r1"))) == changes[0].written + changes[2].written
+        assert [[event.seq for event in change.written_events] for change in changes] == [[1, 2], [1, 2], [3, 4]]
+        assert list(resolve(ledger.events("r1"))) == changes[0].written_events + changes[2].written_events
 
     def test_subscribed_webhooks_get_a_delivery(self) -> None:
         def hook(webhook_id: str, workspace: str = "w1", **values: Any) -> Webhook:

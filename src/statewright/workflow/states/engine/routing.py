@@ -13,7 +13,7 @@ from statewright.graph import Send
 from statewright.workflow.states.engine.token import Iteration, Token, child_path, continue_branch
 from statewright.workflow.states.engine.visit import ItemRef, Visit
 from statewright.workflow.states.expressions import holds
-from statewright.workflow.states.language.model import State, node_of
+from statewright.workflow.states.language.model import State, node_name
 from statewright.workflow.states.language.transition import END_STATE, Next
 
 
@@ -77,7 +77,7 @@ class Router:
         target = transition.state_id or END_STATE
         if target == END_STATE:
             return self._end()
-        return Routes([Send(node_of(target), token) for token in tokens], ())
+        return Routes([Send(node_name(target), token) for token in tokens], ())
 
     def _split(self, transition: Next, token: Token, visit: Visit) -> Routes:
         """Return the transitions that start an iteration, one per item. Within an iteration, its items are split."""
@@ -126,7 +126,7 @@ class Router:
             for target in targets
             if target != END_STATE
         }
-        sends = [Send(node_of(target), token, gather=True) for target, token in tokens.items()]
+        sends = [Send(node_name(target), token, gather=True) for target, token in tokens.items()]
         return Routes([*sends, *(self._end().sends if END_STATE in targets else ())], tuple(targets))
 
     def _end(self) -> Routes:

@@ -178,7 +178,7 @@ DEFAULT_RETRIES: Final = RetryRule(**{key.field: key.default for key in RetryRul
 """The defaults of the language."""
 
 
-def retry_policy(state_rule: RetryRule, workflow_rule: RetryRule) -> RetryPolicy | None:
+def make_retry_policy(state_rule: RetryRule, workflow_rule: RetryRule) -> RetryPolicy | None:
     """Return the retry policy of a state; None for a single attempt.
 
     Each field is that of the state, or else of the workflow, or else the default.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import register_codec
 from statewright.workflow.states.engine.visit import ItemRef, Visit
 
 Choices = tuple[tuple[int, int], ...]
@@ -136,4 +136,4 @@ def _decode_token(parts: Sequence[Any]) -> Token:
     return token
 
 
-stored_as(56, Token, _encode_token, _decode_token)
+register_codec(56, Token, _encode_token, _decode_token)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from statewright.channels import Append
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import register_codec
 from statewright.workflow.states.expressions.output import ParsedOutput
 from statewright.workflow.states.expressions.paths import resolve_items
 
@@ -174,6 +174,6 @@ def _decode_effects(parts: Sequence[Any]) -> Effects:
     return Effects(*(tuple(part) if isinstance(part, list) else part for part in parts))  # pyright: ignore
 
 
-stored_as(53, Visit, _make_encoder(Visit), _decode_visit)
-stored_as(54, ItemRef, _make_encoder(ItemRef), lambda parts: ItemRef(*parts))
-stored_as(55, Effects, _make_encoder(Effects), _decode_effects)
+register_codec(53, Visit, _make_encoder(Visit), _decode_visit)
+register_codec(54, ItemRef, _make_encoder(ItemRef), lambda parts: ItemRef(*parts))
+register_codec(55, Effects, _make_encoder(Effects), _decode_effects)

@@ -100,7 +100,7 @@ class AssistantStateHandler:
         if self._output_schema is None:
             return system
         try:
-            return f"{system}\n\n{await self._output_schema.instruction(call.scope)}".strip()
+            return f"{system}\n\n{await self._output_schema.render_instruction(call.scope)}".strip()
         except ExpressionError as error:
             raise ExpressionError(f"The output_schema of state {call.state.id!r}: {error}") from error
 

@@ -296,7 +296,7 @@ class WrappedDefinition(Metadata):
 _LOOKALIKES: Final = str.maketrans({":": "\N{MODIFIER LETTER COLON}", "|": "\N{DIVIDES}"})
 
 
-def node_of(state_id: str) -> str:
+def node_name(state_id: str) -> str:
     """Return the node name of a state: its id, with look-alikes for `:` and `|`, which separate namespaces."""
     return state_id.translate(_LOOKALIKES)
 

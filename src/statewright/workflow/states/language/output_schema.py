@@ -29,7 +29,7 @@ class OutputSchema:
         if schema is not None and (validator := _validator_of(schema)) is not None:
             self.output, self._validator = OutputForm(schema), validator
 
-    async def instruction(self, scope: Mapping[str, Any]) -> str:
+    async def render_instruction(self, scope: Mapping[str, Any]) -> str:
         """Return the instruction for the model. Raises ExpressionError for a template that cannot be rendered."""
         relation = "that this JSON Schema describes" if self.output is not None else "of this form"
         text = await render_off_loop(lambda work: self._template.render(scope, work=work))

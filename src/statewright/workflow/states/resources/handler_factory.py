@@ -12,7 +12,7 @@ from typing import Any
 
 from statewright.errors import ModelError, suggestion
 from statewright.models import ChatModel, ModelRequest, ModelResponse
-from statewright.workflow.states.engine.state_node import retry_policy
+from statewright.workflow.states.engine.state_node import make_retry_policy
 from statewright.workflow.states.handlers import StateHandler
 from statewright.workflow.states.handlers.assistant import AssistantStateHandler
 from statewright.workflow.states.handlers.assistant_tools import AssistantTools
@@ -92,7 +92,7 @@ class HandlerFactory:
             self._make_summarizer(model),
             schema,
             AssistantTools(assistant, self._tools, self._integrations, self._servers) or None,
-            retry_policy(state.retry_policy, self._definition.retry_policy),
+            make_retry_policy(state.retry_policy, self._definition.retry_policy),
         )
 
     def connect_models(self) -> None:

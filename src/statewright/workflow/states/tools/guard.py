@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from statewright.errors import ToolError
-from statewright.http import PORTS, Url, is_public, look_up, must_be_allowed_by_address, parse_address
+from statewright.http import PORTS, Url, is_public, must_be_allowed_by_address, parse_address, resolve_host
 
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
 
@@ -96,7 +96,7 @@ class Guard:
                 f"[tools] in statewright.toml."
             )
         try:
-            addresses = look_up(url.host, url.port)
+            addresses = resolve_host(url.host, url.port)
         except (OSError, UnicodeError) as error:
             raise ConnectionError(f"The host {url.host!r} cannot be resolved: {error}.") from None
         is_exact = self.names_exactly(url)

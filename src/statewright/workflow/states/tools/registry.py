@@ -114,7 +114,7 @@ class ToolRegistry:
                 self._tools[name] = _as_tool(function, name)
         return self._tools[name]
 
-    def some(self, names: Iterable[str]) -> Mapping[str, Tool]:
+    def subset(self, names: Iterable[str]) -> Mapping[str, Tool]:
         """Return a mapping of the named tools, each of which is loaded on access."""
         return _ToolSubset(self, names)
 

@@ -45,7 +45,7 @@ def test_some_tools_are_imported_when_they_are_wanted(folder: Path) -> None:
     registry = ToolRegistry(
         {"triple": f"{name}:triple", "lost": f"{name}:lost", "add": add}, ToolSettings(folder=folder)
     )
-    some = registry.some(["triple", "lost"])
+    some = registry.subset(["triple", "lost"])
     assert (list(some), len(some), "triple" in some, "add" in some) == (["triple", "lost"], 2, True, False)
     assert name not in sys.modules
     assert some["triple"] is registry.get("triple")

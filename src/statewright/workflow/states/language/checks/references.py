@@ -8,7 +8,7 @@ from typing import Final
 
 from statewright.workflow.states.language.checks.transitions import iter_targets
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.model import node_of
+from statewright.workflow.states.language.model import node_name
 from statewright.workflow.states.language.schema.maps import ParsedMap
 from statewright.workflow.states.language.transition import END_STATE, RESERVED
 from statewright.workflow.states.language.yaml.nodes import shorten
@@ -122,7 +122,7 @@ def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
     """Report ids that are reserved, and ids with the same node name."""
     nodes: dict[str, str] = {}
     for state_id, state in states.by_id.items():
-        other = nodes.setdefault(node_of(state_id), state_id)
+        other = nodes.setdefault(node_name(state_id), state_id)
         if state_id == END_STATE:
             message = f"A state has the id {END_STATE!r}, which is reserved for the end of the workflow."
         elif state_id in RESERVED:
