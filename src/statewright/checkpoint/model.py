@@ -161,9 +161,7 @@ class Checkpoint:
         return not self.frontier and not self.deferred
 
     def __repr__(self) -> str:
-        return (
-            f"Checkpoint(step={self.step}, values={self.values!r}, frontier={self.frontier!r}, deferred={self.deferred!r})"
-        )
+        return f"Checkpoint(step={self.step}, values={self.values!r}, frontier={self.frontier!r}, deferred={self.deferred!r})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Checkpoint):

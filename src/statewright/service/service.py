@@ -133,7 +133,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         worker = RunWorker(
             context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, self.starter)
         )
-        context.ring, context.wake_background = worker.wake, self._background.wake
+        context.wake_worker, context.wake_background = worker.wake, self._background.wake
         context.attempt_at = worker.attempt_at
         self.worker = worker
         self._thread.start()

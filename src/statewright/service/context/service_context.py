@@ -106,7 +106,7 @@ class ServiceContext:
     """Polls followed runs for changes by other processes."""
     spending: Spending = field(init=False)
     versions: Versions = field(init=False)
-    ring: Callable[[], object] = lambda: None
+    wake_worker: Callable[[], object] = lambda: None
     """Wakes the worker of this process. Called when a run becomes due."""
     wake_background: Callable[[], object] = lambda: None
     """Wakes the background tasks (webhook delivery, schedules)."""
@@ -140,7 +140,7 @@ class ServiceContext:
             if isinstance(change, Advance):
                 self.hub.publish(change.written_events)
         if any(_makes_due(change) for change in changes):
-            self.ring()
+            self.wake_worker()
         if any(isinstance(change, Announce) and change.delivery_count for change in changes):
             self.wake_background()
 

@@ -73,7 +73,7 @@ class AttemptPreparation:
         inbox = await self._load_inbox()
         progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
         saved = await aresolve(self._saver.load(run.thread_id))
-        if saved is not None and saved.checkpoint.at_rest:  # an edit of the thread has left nothing to execute
+        if saved is not None and saved.checkpoint.is_complete:  # an edit of the thread has left nothing to execute
             progress.values = saved.checkpoint.values
         return AttemptStart(None, progress)
 

@@ -92,7 +92,7 @@ class RunWorker:
         self._heartbeats: asyncio.Task[None] | None = None
         """The task that sends heartbeats."""
         self._has_drained = asyncio.Event()
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         self._has_blocked_runs = False
@@ -142,7 +142,7 @@ class RunWorker:
         if loop is None:
             return
         with suppress(RuntimeError):  # the loop has stopped: other workers take over
-            loop.call_soon_threadsafe(self._bell.set)
+            loop.call_soon_threadsafe(self._wakeup.set)
 
     def attempt_at(self, run_id: str) -> RunAttempt | None:
         """Return the attempt that this worker is making at a run; None if there is none."""
@@ -175,7 +175,7 @@ class RunWorker:
 
     async def _advance_runs(self) -> None:
         while not self._draining:
-            self._bell.clear()
+            self._wakeup.clear()
             await self._begin_reserved()
             await self._begin_due()
             await self._wait_for_work()
@@ -245,18 +245,18 @@ class RunWorker:
         if not task.cancelled() and task.exception() is not None:
             logger.error("Run %s could not be advanced.", attempt.run_id, exc_info=task.exception())
         if self._has_blocked_runs or len(self._attempts) + 1 >= self._settings.capacity:
-            self._bell.set()
+            self._wakeup.set()
 
     async def _wait_for_work(self) -> None:
         """Wait until the worker is woken, the next run is due, or it is time to poll."""
         seconds = min(await self._seconds_until_due(), self._settings.look_every)
         if seconds > 0 and not self._reserved_runs:
-            await self._wait_for_bell(seconds)
+            await self._wait_for_wakeup(seconds)
 
-    async def _wait_for_bell(self, seconds: float) -> None:
+    async def _wait_for_wakeup(self, seconds: float) -> None:
         """Wait at most `seconds` until the worker is woken."""
         timer = self._clock.call_later(seconds, self.wake)
-        await self._bell.wait()
+        await self._wakeup.wait()
         timer.cancel()
 
     async def _seconds_until_due(self) -> float:
@@ -277,7 +277,7 @@ class RunWorker:
     async def _register_with_retries(self) -> None:
         """Register, with retries: without the record, no worker would take over the runs of this one."""
         while not self._draining:
-            self._bell.clear()
+            self._wakeup.clear()
             try:
                 now = self._clock.now()
                 await self._register(now)
@@ -286,7 +286,7 @@ class RunWorker:
                 logger.exception("The worker could not be registered. It will try again.")
             else:
                 return
-            await self._wait_for_bell(self._settings.look_every)
+            await self._wait_for_wakeup(self._settings.look_every)
 
     async def _register(self, now: datetime) -> None:
         pid = os.getpid()
@@ -303,7 +303,7 @@ class RunWorker:
         with suppress(DuplicateRecord):
             await aresolve(self._ledger.write([Insert(record)]))
         self._is_registered = True
-        self._bell.set()
+        self._wakeup.set()
 
     @property
     def _heartbeat_interval(self) -> float:
@@ -372,7 +372,7 @@ class RunWorker:
         count = sum([await self._release(run, now, "worker lost", unchanged) for run in runs])
         if count:
             logger.warning("Worker %s is lost: %d of its runs were released.", worker_id, count)
-            self._bell.set()
+            self._wakeup.set()
 
     async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
         """Release a run for the next worker that claims it. Return False if the run, or a guard, has changed."""
@@ -419,7 +419,7 @@ class RunWorker:
             else:
                 logger.warning("Run %s is claimed by this worker, which is not advancing it. Releasing it.", run.id)
                 await self._release(run, self._clock.now(), "storage failure")
-                self._bell.set()
+                self._wakeup.set()
 
     # -- ending
 
@@ -429,7 +429,7 @@ class RunWorker:
         Steps that are still running after `seconds` (by default the setting `drain`) are cancelled.
         """
         self._draining = True
-        self._bell.set()
+        self._wakeup.set()
         await self._has_stopped_claiming.wait()
         await self._end_attempts(self._settings.drain if seconds is None else seconds)
         await self._stop_heartbeats()  # a heartbeat would register the worker again after its record is deleted

@@ -162,7 +162,11 @@ def _with_copied_containers(saved: SavedCheckpoint) -> Values:
 
 
 def _with_branch(saved: SavedCheckpoint, branch: str) -> SavedCheckpoint:
-    return saved if saved.branch_key.branch == branch else replace(saved, branch_key=saved.branch_key._replace(branch=branch))
+    return (
+        saved
+        if saved.branch_key.branch == branch
+        else replace(saved, branch_key=saved.branch_key._replace(branch=branch))
+    )
 
 
 def _stretches(row_ids: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:

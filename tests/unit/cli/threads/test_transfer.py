@@ -69,7 +69,9 @@ def contents_of(saver: Any, thread: str, namespaces: list[str]) -> dict[str, Any
     for namespace in namespaces:
         history = resolve(saver.history(thread, namespace=namespace))
         contents[f"history of {namespace}"] = {
-            saved.id: replace(saved, branch_key=saved.branch_key._replace(thread_id=""), parent_id=_existing_parent(saved, history))
+            saved.id: replace(
+                saved, branch_key=saved.branch_key._replace(thread_id=""), parent_id=_existing_parent(saved, history)
+            )
             for saved in history
         }
         branches = resolve(saver.branches(thread, namespace=namespace))

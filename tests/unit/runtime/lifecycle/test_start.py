@@ -219,7 +219,9 @@ def test_going_on_takes_up_what_was_known_of_the_tasks(make: Any, program: Any, 
     first, second = saved.pending.open
     (task,) = (task for task in saved.checkpoint.frontier if task.node == "c")
     journal = {(task.id, "charge", 0): JournalEntry("given", "charged")}
-    saver.save_results(saved.branch_key, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}, journal=journal))
+    saver.save_results(
+        saved.branch_key, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}, journal=journal)
+    )
     run = make.run(program, saver=saver)
     make.rest_of(run, None)
 

@@ -259,7 +259,9 @@ def test_what_waits_goes_on_waiting_unless_it_is_answered_or_cancelled(
     update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
     after = head(saver).checkpoint
 
-    assert [one.task.node for one in after.deferred] + [task.node for task in after.frontier if task.node == "z"] == held
+    assert [one.task.node for one in after.deferred] + [
+        task.node for task in after.frontier if task.node == "z"
+    ] == held
 
 
 def test_an_update_is_not_taken_for_that_of_the_node_that_ran_beside_one_that_is_gone(

@@ -59,7 +59,7 @@ async def test_a_signal_wakes_a_run_that_waits(context: ServiceContext, new_run:
     run = new_run()
     await waiting(context, run)
     rung: list[int] = []
-    context.ring = lambda: rung.append(1)
+    context.wake_worker = lambda: rung.append(1)
     after = await signals(context).signal("default", run.id, "paid", {"a": 1}, key="k", must_wait=True)
     assert (after.due_at, after.status, bool(rung)) == (context.now(), RunStatus.WAITING, True)
     [kept] = await inbox(context)
