@@ -128,7 +128,7 @@ def test_the_spending_limits_of_a_project_apply(folder: Path, command: tuple[str
     with serving(folder, name, "--port", "0", *options) as server, Client(server.url) as client:
         with pytest.raises(SpendingLimitReached) as caught:
             start_often(client)
-        assert (caught.value.limit, caught.value.maximum) == ("requests_per_day", 1)
+        assert (caught.value.limit, caught.value.most) == ("requests_per_day", 1)
         spent = client.workspaces.spending()
         assert spent.limits is not None
         assert (spent.requests, spent.limits.requests_per_day, spent.reached) == (1, 1, "requests_per_day")

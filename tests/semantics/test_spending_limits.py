@@ -108,7 +108,7 @@ def test_no_run_starts_when_the_day_is_used_up(limits: SpendingLimits, limit: st
         with pytest.raises(SpendingLimitReached) as caught:
             service.start("think")
         error = caught.value
-        assert (error.limit, error.used, error.maximum, error.ends_at) == (limit, used, most, TOMORROW)
+        assert (error.limit, error.used, error.most, error.ends_at) == (limit, used, most, TOMORROW)
         assert (error.status, error.api_code, error.retry_after) == (429, "SPENDING_LIMIT_REACHED", 12 * 3600)
         for part in (WS, limit, f"{used:g} of {most:g}", "2026-03-02T00:00:00Z"):
             assert part in str(error)
@@ -133,7 +133,7 @@ def test_other_workspaces_are_not_concerned_and_may_have_limits_of_their_own() -
                 assert started.run.status is RunStatus.COMPLETED
             with pytest.raises(SpendingLimitReached) as caught:
                 call(service, inner.start(workspace, StartRun(graph="think")))
-            assert (caught.value.workspace_id, caught.value.maximum) == (workspace, most)
+            assert (caught.value.workspace_id, caught.value.most) == (workspace, most)
 
 
 def test_a_failed_run_is_not_retried_when_the_day_is_used_up() -> None:

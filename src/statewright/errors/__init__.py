@@ -64,7 +64,7 @@
     │   ├── ServiceUnreachable       no response from the service
     │   ├── PayloadTooLarge          the request is larger than the service accepts
     │   └── TooManyRequests          a rate limit was exceeded; .retry_after
-    │       └── SpendingLimitReached a workspace has reached its daily limit; .limit, .used, .maximum, .ends_at
+    │       └── SpendingLimitReached a workspace has reached its daily limit; .limit, .used, .most, .ends_at
     └── InternalError                a broken invariant of Statewright itself; please report it
 
 Errors of the graph, of a run, of storage and of Statewright itself have separate branches, because different people

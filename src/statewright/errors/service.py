@@ -108,7 +108,7 @@ class SpendingLimitReached(TooManyRequests):
         self.limit = limit
         """The limit that was reached: `tokens_per_day`, `cost_per_day` or `requests_per_day`."""
         self.used = used
-        self.maximum = most
+        self.most = most
         """The amount allowed per day."""
         self.ends_at = ends_at
         """The end of the day, when spending starts again from zero."""

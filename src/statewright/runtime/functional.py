@@ -85,7 +85,7 @@ class EntrypointProgram(Program):
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
         return copy_container(values.get(RETURN))
 
-    def shown(self, result: TaskResult) -> Any:
+    def visible_writes(self, result: TaskResult) -> Any:
         return copy_container(dict(cast(Any, result.writes)).get(RETURN))
 
     def _start(self) -> NodeProgram:

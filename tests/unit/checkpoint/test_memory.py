@@ -33,9 +33,9 @@ NO_TIME = timedelta()
 MINUTE = timedelta(minutes=1)
 
 
-def commit(identity: str, after: str | None = None, *, line: BranchKey = LINE, **options: Any) -> Commit:
+def commit(identity: str, after: str | None = None, *, branch_key: BranchKey = LINE, **options: Any) -> Commit:
     facts: dict[str, Any] = {
-        "line": line,
+        "branch_key": branch_key,
         "expected": after,
         "parent_id": after,
         "checkpoint": Checkpoint(identity, 0, {"at": identity}, (Task("a", NO_ARG, identity, 0),)),

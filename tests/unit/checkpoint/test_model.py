@@ -153,7 +153,7 @@ def test_a_checkpoint_needs_no_more_than_values_and_frontier() -> None:
         {"step": 2},
         {"values": {"x": [2]}},
         {"frontier": ()},
-        {"held": (DeferredTask(Task("a", 1, "c", 0)),)},
+        {"deferred": (DeferredTask(Task("a", 1, "c", 0)),)},
         {"joins": {"a+b->c": frozenset({"a"})}},
         {"reported": (("x", 1),)},
     ],
@@ -366,7 +366,7 @@ def test_a_result_goes_along_the_edges_of_its_node_unless_told_otherwise() -> No
 
 def commit(**options: Any) -> Commit:
     facts: dict[str, Any] = {
-        "line": BranchKey("thread"),
+        "branch_key": BranchKey("thread"),
         "expected": None,
         "parent_id": None,
         "checkpoint": checkpoint(),

@@ -55,7 +55,7 @@ def test_every_error_of_the_service_is_tested() -> None:
 def test_a_spending_limit_is_rebuilt_from_its_details() -> None:
     error = make_error(as_reply(USED_UP), CALL)
     assert isinstance(error, errors.SpendingLimitReached)
-    assert (error.workspace_id, error.limit, error.used, error.maximum) == ("w", "cost_per_day", 5.25, 5.0)
+    assert (error.workspace_id, error.limit, error.used, error.most) == ("w", "cost_per_day", 5.25, 5.0)
     assert (error.ends_at, error.retry_after, error.details) == (ENDS_AT, 3600.0, USED_UP.details)
 
 

@@ -105,7 +105,7 @@ def test_a_part_of_a_document_has_positions_and_a_notation() -> None:
     (problem,) = problems(
         {"ownerName": "a", "favourite": 1},
         within=("owners", 0),
-        mark=lambda path: (len(path), 7),
+        position_of=lambda path: (len(path), 7),
         format_path=lambda path: "/".join(map(str, path)),
         map_noun="a table",
     )

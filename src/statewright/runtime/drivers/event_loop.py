@@ -73,7 +73,7 @@ BUFFERED_PARTS = 1000
 
 
 async def drive_async(run: Run, core: RunGenerator) -> None:
-    """Perform the effects of the core until the run is idle, and set `run.outcome` to its outcome.
+    """Perform the effects of the core until the run is idle, and set `run.outcome`.
 
     If this is cancelled, the results of ended tasks are saved before CancelledError is raised.
     """

@@ -46,7 +46,7 @@ Parts = Generator[Any, None, None]
 
 
 def drive_sync(run: Run, core: RunGenerator) -> Parts:
-    """Perform the effects of the core until the run is idle, and set `run.outcome` to its outcome. Yields stream parts."""
+    """Perform the effects of the core until the run is idle, and set `run.outcome`. Yields stream parts."""
     buffer = run.reader
     nodes = run.program.nodes
     # A plain function that runs alone is called on this thread, unless a reader wants parts while it is running.

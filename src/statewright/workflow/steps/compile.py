@@ -107,7 +107,7 @@ class StepsProgram(Program):
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
         return state_of(values)
 
-    def shown(self, result: TaskResult) -> Any:
+    def visible_writes(self, result: TaskResult) -> Any:
         written: dict[str, Any] = dict(result.writes)
         return written.get("state") or None
 

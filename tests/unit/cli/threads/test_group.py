@@ -190,7 +190,7 @@ def test_a_fork_is_independent(statewright: Any, run: Any) -> None:
     main = json.loads(statewright("threads", "show", "t", "--json").out)
     assert main["values"]["notes"] == ["drafted", "verdict: yes"]
     refused = statewright("threads", "fork", "t", "--branch", "other")
-    assert (refused.code, "branch 'other' already" in refused.err) == (2, True)
+    assert (refused.code, "already has a branch 'other'" in refused.err) == (2, True)
     assert statewright("threads", "fork", "t", "--from", "other", "--branch", "third").code == 0
     assert json.loads(statewright("threads", "show", "t", "--json").out)["branches"] == ["main", "other", "third"]
 

@@ -48,9 +48,9 @@ TASK_EVENTS = ("task_started", "task_finished", "attempt_failed", "call_finished
 def emit(kind: Any, scope: Any) -> None:
     """Emit an event of a task in the way its kind is emitted."""
     if kind == "task_started":
-        emit_task_started(scope.run.watch, scope, {"x": 1})
+        emit_task_started(scope.run.emitter, scope, {"x": 1})
     elif kind == "task_finished":
-        emit_task_finished(scope.run.watch, scope, "outcome")
+        emit_task_finished(scope.run.emitter, scope, "outcome")
     else:
         emit_task_event(kind, scope, "data")
 

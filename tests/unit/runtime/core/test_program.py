@@ -138,7 +138,7 @@ def test_a_result_is_an_instance_where_everything_is_validated(make: Any, valida
 def test_readers_of_updates_see_writes_pair_by_pair_where_a_field_was_written_twice(
     make: Any, writes: Any, shown: Any
 ) -> None:
-    assert single(make).shown(make.result("a", writes)) == shown
+    assert single(make).visible_writes(make.result("a", writes)) == shown
 
 
 # -- channels

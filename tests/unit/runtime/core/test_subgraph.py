@@ -79,7 +79,7 @@ def test_fields_that_both_merge_are_told_as_they_were_written() -> None:
     found = collect_changes({"log": [0, 1, 2], "x": 1}, {"log": [0]}, written, frozenset({"log"}))
 
     assert found.update == {"x": 1}
-    assert found.written == [("log", [1]), ("log", [2])]
+    assert found.writes == [("log", [1]), ("log", [2])]
 
 
 @pytest.mark.parametrize("result", ["bare", None, 3])
@@ -106,7 +106,7 @@ def test_calling_a_subgraph_answers_what_it_did_to_the_callers_state() -> None:
     answer = call({"x": 1, "log": []})
 
     assert answer.update == {"x": 2, "memory": "thread"}
-    assert answer.written == [("log", ["new"])]
+    assert answer.writes == [("log", ["new"])]
 
 
 def test_what_is_an_answer_as_a_whole_is_passed_on() -> None:
@@ -200,7 +200,7 @@ def test_only_the_same_call_takes_the_place_of_a_failed_one(
     first = call()
     run = make.run(scope.run.program)
     run.parent, run.call = scope, first
-    run.rest = FAILED
+    run.outcome = FAILED
     with CallInProgress(run):
         pass
     if not is_same:
@@ -224,7 +224,7 @@ def test_a_call_without_a_key_is_never_a_retry(scope_in: Any, make: Any) -> None
     scope = scope_in()
     run = make.run(scope.run.program)
     run.parent, run.call = scope, begin_call(scope, GRAPH, graph_input={"item": "shoes"})
-    run.rest = FAILED
+    run.outcome = FAILED
     with CallInProgress(run):
         pass
 

@@ -287,7 +287,7 @@ def test_a_renamed_checkpoint_is_the_same_place_with_the_same_tasks(make: Any) -
     after = copy_with_id(before, "other")
 
     assert (after.id, after.step) == ("other", before.step + 1)
-    for part in ("values", "frontier", "held", "joins", "reported"):
+    for part in ("values", "frontier", "deferred", "joins", "reported"):
         assert getattr(after, part) == getattr(before, part)
     assert before.id == "before"
 

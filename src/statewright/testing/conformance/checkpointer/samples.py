@@ -36,7 +36,7 @@ class CheckpointerSuite:
         """Commit `count` checkpoints, each after the previous one, and return their ids."""
         ids: list[CheckpointId] = []
         for n in range(count):
-            ids.append(write_commit(saver, ids[-1] if ids else None, line=branch_key, n=n))
+            ids.append(write_commit(saver, ids[-1] if ids else None, branch_key=branch_key, n=n))
         return ids
 
 

@@ -88,7 +88,7 @@ class ThreadTests(CheckpointerSuite):
     def test_a_branch_has_its_own_head_and_the_history_of_its_ancestors(self) -> None:
         saver = self.make_saver()
         ids = self.write_chain(saver, 3)
-        fork = write_commit(saver, ids[0], line=MAIN._replace(branch="b"), n=7, expected=None)
+        fork = write_commit(saver, ids[0], branch_key=MAIN._replace(branch="b"), n=7, expected=None)
         assert load_head(saver).id == ids[2]
         assert load_head(saver, branch="b").id == fork
         assert history_ids(saver, branch="b") == [fork, ids[0]]
@@ -111,7 +111,7 @@ class ThreadTests(CheckpointerSuite):
         (head,) = self.write_chain(saver, 1)
         call = MAIN._replace(namespace="a:1")
         ids = self.write_chain(saver, 3, call)
-        fork = write_commit(saver, ids[1], line=call._replace(branch="b"), n=7, expected=None)
+        fork = write_commit(saver, ids[1], branch_key=call._replace(branch="b"), n=7, expected=None)
         write_commit(saver, head, dropped_namespaces=("a:1",))
         assert resolve(saver.load("thread", namespace="a:1")) is None
         remaining = load_head(saver, namespace="a:1", branch="b")
@@ -122,11 +122,11 @@ class ThreadTests(CheckpointerSuite):
         saver = self.make_saver()
         (head,) = self.write_chain(saver, 1)
         call = MAIN._replace(namespace="a:1", branch="b")
-        beside = (commit_after(None, branch_key=call, n=5),)
-        refused = commit_after("unknown", branch_key=MAIN._replace(branch="b"), beside=beside)
+        siblings = (commit_after(None, branch_key=call, n=5),)
+        refused = commit_after("unknown", branch_key=MAIN._replace(branch="b"), siblings=siblings)
         raises(CheckpointConflict, lambda: resolve(saver.commit(refused)))
         assert list(resolve(saver.namespaces("thread"))) == [""]
-        fork = write_commit(saver, head, line=MAIN._replace(branch="b"), expected=None, beside=beside)
+        fork = write_commit(saver, head, branch_key=MAIN._replace(branch="b"), expected=None, siblings=siblings)
         assert load_head(saver, branch="b").id == fork
         assert load_head(saver, namespace="a:1", branch="b").checkpoint.values == {"n": 5}
 

@@ -104,7 +104,7 @@ def test_what_cannot_be_used_is_told(config: Any, settings: dict[str, Any], told
 
 def test_a_name_is_resolved_once_and_reached_only_at_the_checked_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([["8.8.8.8", "8.8.4.4"], ["127.0.0.1"]])  # DNS rebinding: the second answer is another one
-    monkeypatch.setattr("statewright.workflow.states.tools.guard.look_up", lambda host, port: next(answers))
+    monkeypatch.setattr("statewright.workflow.states.tools.guard.resolve_host", lambda host, port: next(answers))
     settings = ToolSettings(allow_hosts=("*.example.com",))
     server = ServerResolver(settings, Integrations(None), {}).resolve(
         McpServer("m", config={"url": "http://a.example.com/"}), {}
