@@ -161,7 +161,8 @@ class Checkpoint:
         return not self.frontier and not self.deferred
 
     def __repr__(self) -> str:
-        return f"Checkpoint(step={self.step}, values={self.values!r}, frontier={self.frontier!r}, deferred={self.deferred!r})"
+        tasks = f"frontier={self.frontier!r}, deferred={self.deferred!r}"
+        return f"Checkpoint(step={self.step}, values={self.values!r}, {tasks})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Checkpoint):
