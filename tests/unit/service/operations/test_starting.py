@@ -40,7 +40,7 @@ async def starter(ledger: Ledger) -> Starter:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("options", "message"),
     [
         ({"on_busy": "interupt"}, "Did you mean 'interrupt'"),
         ({"idempotency_key": ""}, "idempotencyKey must have 1 to 255 characters; it has 0"),
@@ -59,12 +59,12 @@ async def starter(ledger: Ledger) -> Starter:
         ({"after": datetime(2030, 1, 1)}, "has no time zone"),
     ],
 )
-def test_invalid_requests_are_refused(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_requests_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
-        check_start(StartRun(graph="report", **wrong), ServiceSettings())
+        check_start(StartRun(graph="report", **options), ServiceSettings())
 
 
-def test_limits_can_be_reached_but_not_exceeded() -> None:
+def test_values_larger_than_the_limits_are_refused() -> None:
     settings = ServiceSettings(max_input=10, max_payload=20)
     check_start(StartRun(graph="g", input="12345678"), settings)
     with pytest.raises(PayloadTooLarge, match="11 bytes"):
@@ -78,11 +78,11 @@ def test_the_size_of_a_value_is_that_of_its_json_in_bytes() -> None:
 
 
 async def test_a_run_has_the_requested_values(ledger: Ledger, now: datetime) -> None:
-    wanted = StartRun(
+    request = StartRun(
         graph="report", input={"a": 1}, tags=["red", "red"], metadata={"n": 1}, timeout=60,
         settings={"recursionLimit": 3}, source="api", thread_id="t", on_busy="enqueue",
     )  # fmt: skip
-    run, changes = await (await starter(ledger)).prepare("default", wanted, now)
+    run, changes = await (await starter(ledger)).prepare("default", request, now)
     assert (run.status, run.version, run.due_at, run.thread_id) == (RunStatus.PENDING, 1, now, "t")
     assert (run.deadline_at, run.input, run.on_busy) == (now + timedelta(minutes=1), {"a": 1}, "enqueue")
     assert run.definition_id is not None
@@ -123,7 +123,7 @@ async def find_slot(start: Starter, run: Run, cancellations: Cancellations) -> T
     return slot
 
 
-async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run: Any) -> None:
+async def test_a_thread_is_busy_only_in_its_own_workspace(ledger: Ledger, new_run: Any) -> None:
     start, cancellations = await starter(ledger), Cancellations()
     await aresolve(ledger.write([Insert(new_run(id="run_1", thread_id="t"))]))
     await aresolve(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
