@@ -83,7 +83,7 @@ def test_without_a_terminal_text_has_no_colours() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_the_configuration_is_undone() -> None:
+def test_undoing_the_configuration_restores_the_logger() -> None:
     logger, stream = logging.getLogger("statewright"), io.StringIO()
     before = (list(logger.handlers), logger.level)
     configured = configure_logging(stream=stream, level="debug")
@@ -122,26 +122,26 @@ def test_other_loggers_are_not_changed() -> None:
 
 
 def test_logs_bypass_tees_of_the_stream() -> None:
-    heard: list[str] = []
+    captured: list[str] = []
     stream = io.StringIO()
-    with configure_logging(stream=Tee(stream, heard.append)):  # type: ignore[arg-type]
+    with configure_logging(stream=Tee(stream, captured.append)):  # type: ignore[arg-type]
         log.info("once")
     assert len(events(stream)) == 1
-    assert heard == []
+    assert captured == []
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"format": "jsn"}, "format cannot be 'jsn'. Did you mean 'json'\\? Formats: console, json."),
         ({"level": "inf"}, "level cannot be 'inf'. Did you mean 'INFO'\\? Levels: "),
     ],
 )
-def test_invalid_options_are_refused_without_effect(given: Any, message: str) -> None:
+def test_invalid_options_are_refused_without_effect(options: Any, message: str) -> None:
     logger = logging.getLogger("statewright")
     before = list(logger.handlers)
     with pytest.raises(InvalidConfig, match=message):
-        configure_logging(**given)
+        configure_logging(**options)
     assert logger.handlers == before
 
 
@@ -158,6 +158,6 @@ except InvalidConfig as error:
 
 
 def test_a_missing_library_is_named() -> None:
-    said = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
-    assert "the library 'structlog', which is not installed. Run `pip install 'statewright[server]'`." in said
-    assert len(said.splitlines()) == 1
+    output = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
+    assert "the library 'structlog', which is not installed. Run `pip install 'statewright[server]'`." in output
+    assert len(output.splitlines()) == 1
