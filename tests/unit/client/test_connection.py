@@ -34,6 +34,6 @@ def test_a_coroutine_is_completed_on_the_thread_of_a_running_event_loop() -> Non
     assert asyncio.run(complete_inside()) == 3
 
 
-def test_a_coroutine_that_suspends_is_a_bug() -> None:
+def test_a_coroutine_that_suspends_is_refused() -> None:
     with pytest.raises(AssertionError, match="suspended"):
         complete(suspension())

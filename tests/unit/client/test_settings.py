@@ -9,7 +9,7 @@ from statewright.errors import InvalidConfig
 from statewright.server import ServerSettings
 
 
-def test_the_default_address_is_that_of_a_server() -> None:
+def test_the_default_address_is_the_default_of_the_server() -> None:
     server = ServerSettings()
     assert f"http://{server.host}:{server.port}" == DEFAULT_URL
 

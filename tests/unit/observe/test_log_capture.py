@@ -56,7 +56,7 @@ def _check_restored_output() -> Generator[None]:
 
 def plain(state: Any) -> None:
     logger.info("got %s", 1)
-    logger.debug("not wanted")
+    logger.debug("below the level")
     print("printed", 2)
     print("to stderr", file=sys.stderr)
 
@@ -64,7 +64,7 @@ def plain(state: Any) -> None:
 async def coroutine(state: Any) -> None:
     logger.info("got %s", 1)
     await asyncio.sleep(0)
-    logger.debug("not wanted")
+    logger.debug("below the level")
     print("printed", 2)
     print("to stderr", file=sys.stderr)
 
@@ -88,12 +88,12 @@ def test_output_of_nodes_is_captured_and_relayed(drives_async: bool, capsys: pyt
 
 def test_a_line_has_its_time_node_and_attempt() -> None:
     bench = Bench()
-    tries: list[int] = []
+    attempts: list[int] = []
 
     def flaky(state: Any) -> None:
-        tries.append(1)
-        print("try", len(tries))
-        if len(tries) < 2:
+        attempts.append(1)
+        print("try", len(attempts))
+        if len(attempts) < 2:
             raise ValueError("no")
 
     policy = RetryPolicy(max_attempts=2, initial_interval=0.0, jitter=False, retry_on=ValueError)

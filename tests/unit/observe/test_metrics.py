@@ -53,11 +53,11 @@ def test_times_of_runs_supersteps_and_tasks_are_measured() -> None:
 
 
 @pytest.mark.parametrize("drives_async", [False, True])
-def test_a_run_is_counted_by_outcome_and_its_subgraphs_are_not_counted_as_runs(drives_async: bool) -> None:
+def test_runs_are_counted_by_outcome_without_their_subgraphs(drives_async: bool) -> None:
     metrics = Metrics()
 
     def ask(state: Any) -> None:
-        interrupt("well?")
+        interrupt("go on?")
 
     inner = chain(ask=ask).compile(name="inner")
     app = chain(outer=inner).compile(InMemorySaver(), instruments=[metrics], name="outer")

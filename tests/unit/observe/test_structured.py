@@ -87,12 +87,12 @@ def test_undoing_the_configuration_restores_the_logger() -> None:
     logger, stream = logging.getLogger("statewright"), io.StringIO()
     before = (list(logger.handlers), logger.level)
     configured = configure_logging(stream=stream, level="debug")
-    log.debug("heard")
+    log.debug("logged")
     configured.undo()
     configured.undo()
-    log.warning("not heard")
+    log.warning("not logged")
     assert (list(logger.handlers), logger.level) == before
-    assert [event["event"] for event in events(stream)] == ["heard"]
+    assert [event["event"] for event in events(stream)] == ["logged"]
 
 
 def test_levels_set_by_other_code_are_kept() -> None:
@@ -109,15 +109,15 @@ def test_the_level_and_the_loggers_can_be_chosen() -> None:
     other = logging.getLogger("another.library")
     with configure_logging(stream=stream, level=logging.WARNING, loggers=["statewright", "another"]):
         log.info("too quiet")
-        log.warning("ours")
-        other.warning("theirs")
-    assert [event["event"] for event in events(stream)] == ["ours", "theirs"]
+        log.warning("own")
+        other.warning("foreign")
+    assert [event["event"] for event in events(stream)] == ["own", "foreign"]
 
 
 def test_other_loggers_are_not_changed() -> None:
     stream = io.StringIO()
     with configure_logging(stream=stream):
-        logging.getLogger("another.library").error("theirs")
+        logging.getLogger("another.library").error("foreign")
     assert stream.getvalue() == ""
 
 

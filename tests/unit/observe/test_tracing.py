@@ -269,7 +269,7 @@ def test_an_error_outside_of_nodes_is_recorded_by_the_run(bench: Bench) -> None:
 
 
 def ask(state: Any) -> None:
-    interrupt("well?")
+    interrupt("go on?")
 
 
 @both
@@ -378,18 +378,18 @@ def test_called_tasks_have_spans_unless_their_result_is_known(bench: Bench) -> N
         with bench.tracer.start_as_current_span(f"own {number}"):
             return number
 
-    asked: list[int] = []
+    answers: list[int] = []
 
     @entrypoint(checkpointer=InMemorySaver())
     def whole_run(number: int, runtime: Runtime[Any]) -> int:
         total = sum(item.result() for item in [part(1), part(2)])
-        asked.append(interrupt("well?"))
+        answers.append(interrupt("go on?"))
         return total
 
     app = whole_run.with_services(instruments=[bench.tracing])
     app.invoke(1, thread_id="t")
     app.invoke(Command(resume=5), thread_id="t")
-    assert asked == [5]
+    assert answers == [5]
     assert len(bench.named("step part")) == 2
     assert [bench.path(bench.named(f"own {n}")[0])[-3:] for n in (1, 2)] == [
         ["node whole_run", "step part", f"own {n}"] for n in (1, 2)

@@ -24,7 +24,7 @@ from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
 WS = "default"
-PATIENCE = 600.0
+TIMEOUT = 600.0
 """Seconds after which a test fails."""
 
 
@@ -88,7 +88,7 @@ async def test_a_service_needs_both_a_ledger_and_a_saver_or_neither() -> None:
 
 async def test_a_run_is_started_followed_and_read(storage: Storage) -> None:
     async with run_service(storage, build_graph("g", first, ask_question)) as service:
-        started = await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
+        started = await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)
         run = started.run
         assert (started.created, run.status) == (True, RunStatus.WAITING)
         assert await service.state(WS, run.id) == {"first": 1}
@@ -99,9 +99,9 @@ async def test_a_run_is_started_followed_and_read(storage: Storage) -> None:
         following = asyncio.create_task(read_numbers(service, run.id))
         [wait] = (await service.waits(WS, run_id=run.id)).items
         await service.answer(WS, run.id, {wait.id: "yes"})
-        ended = await service.wait(WS, run.id, PATIENCE)
+        ended = await service.wait(WS, run.id, TIMEOUT)
         assert (ended.status, await service.state(WS, run.id)) == (RunStatus.COMPLETED, {"first": 1, "answer": "yes"})
-        assert await asyncio.wait_for(following, PATIENCE) == list(range(1, ended.last_event + 1))
+        assert await asyncio.wait_for(following, TIMEOUT) == list(range(1, ended.last_event + 1))
         assert [event.seq for event in await service.events(WS, run.id, after=2, limit=2)] == [3, 4]
 
 
@@ -117,7 +117,7 @@ async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
     assert (await service.state(WS, run.id), await service.steps(WS, run.id)) == ({}, [])
     await service.start_working()
     try:
-        assert (await service.wait(WS, run.id, PATIENCE)).output == {"first": 1}
+        assert (await service.wait(WS, run.id, TIMEOUT)).output == {"first": 1}
     finally:
         await service.stop()
 
@@ -125,8 +125,8 @@ async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
 async def test_the_same_idempotency_key_returns_the_same_run(storage: Storage) -> None:
     async with run_service(storage, build_graph("g", first)) as service:
         request = StartRun(graph="g", idempotency_key="k")
-        started = await service.start_and_wait(WS, request, PATIENCE)
-        again = await service.start_and_wait(WS, request, PATIENCE)
+        started = await service.start_and_wait(WS, request, TIMEOUT)
+        again = await service.start_and_wait(WS, request, TIMEOUT)
         concurrent = await asyncio.gather(
             *(service.start(WS, StartRun(graph="g", idempotency_key="l")) for _ in range(5))
         )
@@ -157,12 +157,12 @@ async def test_a_run_that_can_begin_at_once_is_claimed_by_the_process_that_start
 
 async def test_a_failure_handler_is_started_once_with_the_failure(storage: Storage) -> None:
     async with run_service(storage, build_graph("g", fail), on_failure="g") as service:
-        run = (await service.start_and_wait(WS, StartRun(graph="g", input={"answer": 1}), PATIENCE)).run
+        run = (await service.start_and_wait(WS, StartRun(graph="g", input={"answer": 1}), TIMEOUT)).run
         assert run.status is RunStatus.FAILED
         [other] = [item for item in (await service.runs(WS, RunFilter(graph="g"))).items if item.id != run.id]
         assert (other.source, other.metadata) == (f"failure:{run.id}", {"failedRun": run.id})
         assert other.input == {"runId": run.id, "graph": "g", "input": {"answer": 1}, "error": run.error}
-        await service.wait(WS, other.id, PATIENCE)
+        await service.wait(WS, other.id, TIMEOUT)
         assert (await service.runs(WS, RunFilter())).total == 2  # the failure of the handler starts nothing
 
 
@@ -172,14 +172,14 @@ async def test_a_missing_failure_handler_does_not_prevent_the_run_from_ending(
     with caplog.at_level(logging.ERROR, logger="statewright.service"):
         async with run_service(storage, build_graph("g", fail)) as service:
             request = StartRun(graph="g", settings={"onFailure": "nothing"})
-            run = (await service.start_and_wait(WS, request, PATIENCE)).run
+            run = (await service.start_and_wait(WS, request, TIMEOUT)).run
             assert (run.status, (await service.runs(WS, RunFilter())).total) == (RunStatus.FAILED, 1)
     assert "The on_failure graph of run" in caplog.text
 
 
-async def test_other_workspaces_cannot_see_a_run(storage: Storage) -> None:
+async def test_a_run_is_not_visible_to_other_workspaces(storage: Storage) -> None:
     async with run_service(storage, build_graph("g", first)) as service:
-        run = (await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)).run
+        run = (await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)).run
         reads: list[Callable[[str, str], Any]] = [
             service.run, service.state, service.steps, service.events, service.logs, service.model_calls, service.cost,
             service.cancel, service.pause, service.resume, service.retry,
@@ -198,14 +198,14 @@ async def test_a_stopping_service_claims_no_runs_and_releases_its_own(storage: S
 
     def hold(state: State) -> State:
         begun.set()
-        go.wait(PATIENCE)
+        go.wait(TIMEOUT)
         return {"answer": "held"}
 
     graphs = (build_graph("g", hold, first),)
     service = create_service(storage, *graphs)
     await service.start_working()
     run = (await service.start(WS, StartRun(graph="g"))).run
-    assert await asyncio.to_thread(begun.wait, PATIENCE)
+    assert await asyncio.to_thread(begun.wait, TIMEOUT)
     worker = service.worker
     assert worker is not None
     stopping = asyncio.create_task(service.stop())
@@ -213,21 +213,21 @@ async def test_a_stopping_service_claims_no_runs_and_releases_its_own(storage: S
         await asyncio.sleep(0.001)
     accepted = (await service.start(WS, StartRun(graph="g"))).run
     go.set()
-    await asyncio.wait_for(stopping, PATIENCE)
+    await asyncio.wait_for(stopping, TIMEOUT)
     await service.stop()
     released = await service.run(WS, run.id)
     assert (released.status, released.claim, await aresolve(storage[0].count(Worker))) == (RunStatus.RUNNING, None, 0)
     assert next(step.status for step in await service.steps(WS, run.id)) == "completed"
     async with run_service(storage, *graphs) as other:
         for item in (run, accepted):
-            assert (await other.wait(WS, item.id, PATIENCE)).output == {"first": 1, "answer": "held"}
+            assert (await other.wait(WS, item.id, TIMEOUT)).output == {"first": 1, "answer": "held"}
 
 
 async def test_a_service_can_be_started_again(storage: Storage) -> None:
     service = create_service(storage, build_graph("g", first))
     for _ in range(2):
         async with service:
-            result = await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
+            result = await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)
             assert result.run.status is RunStatus.COMPLETED
 
 
@@ -241,7 +241,7 @@ async def test_secrets_are_not_reported(storage: Storage) -> None:
         return value.replace("1234", "***") if isinstance(value, str) else value
 
     async with run_service(storage, build_graph("g", leak), redact=redact) as service:
-        run = (await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)).run
+        run = (await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)).run
         assert run.error["message"] == "ValueError: the key is ***"
         assert "1234" not in repr([await service.events(WS, run.id), await service.steps(WS, run.id)])
 
@@ -260,12 +260,12 @@ async def test_the_time_in_the_queue_is_measured(storage: Storage) -> None:
             raise AssertionError("There are no webhooks.")
 
     async with run_service(storage, build_graph("g", first), clock=clock, meter=RecordingMeter()) as service:
-        await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
+        await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)
         after = clock.now() + timedelta(hours=1)
         run = (await service.start(WS, StartRun(graph="g", after=after))).run
         clock.advance(timedelta(hours=1, seconds=2))
         service.wake_background_tasks()
-        assert (await service.wait(WS, run.id, PATIENCE)).status is RunStatus.COMPLETED
+        assert (await service.wait(WS, run.id, TIMEOUT)).status is RunStatus.COMPLETED
     assert queue_times == [0, 2]
 
 
@@ -290,7 +290,7 @@ class MeetingNode:
         with self._lock:
             self.active += 1
             self.max_active = max(self.max_active, self.active)
-        self._full.wait(PATIENCE)
+        self._full.wait(TIMEOUT)
         threading.Event().wait(0.02)  # gives an excess run the time to arrive
         with self._lock:
             self.active -= 1
@@ -304,7 +304,7 @@ async def test_queued_runs_do_not_exceed_the_capacity(storage: Storage) -> None:
     runs = [(await service.start(WS, StartRun(graph="g"))).run for _ in range(12)]
     async with service:
         for run in runs:
-            assert (await service.wait(WS, run.id, PATIENCE)).status is RunStatus.COMPLETED
+            assert (await service.wait(WS, run.id, TIMEOUT)).status is RunStatus.COMPLETED
     assert meeting.max_active == 3
 
 
@@ -312,7 +312,7 @@ async def test_started_runs_do_not_exceed_the_capacity() -> None:
     go = threading.Event()
 
     def hold(state: State) -> State:
-        go.wait(PATIENCE)
+        go.wait(TIMEOUT)
         return {"answer": 1}
 
     service = create_service((InMemoryLedger(), InMemorySaver()), build_graph("g", hold), capacity=1)
@@ -329,7 +329,7 @@ async def test_started_runs_do_not_exceed_the_capacity() -> None:
         concurrent = busy.worker.active_runs
         go.set()
         for item in (run, *busy.done):
-            assert (await service.wait(WS, item.id, PATIENCE)).status is RunStatus.COMPLETED
+            assert (await service.wait(WS, item.id, TIMEOUT)).status is RunStatus.COMPLETED
     assert (len(busy.done), concurrent) == (1, 1)
 
 

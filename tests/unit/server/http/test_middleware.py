@@ -53,7 +53,7 @@ def test_an_invalid_request_id_is_replaced(request_id: str):
     assert response.headers["x-request-id"].startswith("req_")
 
 
-def test_each_request_gets_a_new_id():
+def test_each_request_has_a_new_id():
     assert call(RequestLifecycle(echo)).headers["x-request-id"] != call(RequestLifecycle(echo)).headers["x-request-id"]
 
 

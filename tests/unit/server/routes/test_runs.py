@@ -439,7 +439,7 @@ async def _wait_until_ended(api: Any, path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("value", [[1, 2], "text", 7, True])
-def test_the_input_of_steps_is_an_object(value: Any):
+def test_the_input_of_a_workflow_of_steps_must_be_an_object(value: Any):
     async def run() -> None:
         async with serving() as api:
             body = {"definitionId": await api.define(LEAD), "input": value}

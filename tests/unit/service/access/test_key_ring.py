@@ -81,7 +81,7 @@ def test_a_cached_key_that_expires_is_refused(ledger: Ledger, now: datetime) -> 
         find(ring, key, now + seconds(2))
 
 
-def test_a_clock_that_is_set_back_does_not_extend_the_cache(counting: CountingLedger, now: datetime) -> None:
+def test_setting_the_clock_back_does_not_extend_the_cache(counting: CountingLedger, now: datetime) -> None:
     _, key = create(counting, now)
     ring = KeyRing(counting)
     find(ring, key, now)

@@ -68,7 +68,7 @@ def test_a_lowered_limit_takes_effect_at_once() -> None:
     assert limiter.remaining("key", 2, NOW) == 2
 
 
-def test_a_clock_that_is_set_back_adds_no_tokens() -> None:
+def test_setting_the_clock_back_adds_no_tokens() -> None:
     limiter = RateLimiter()
     assert is_allowed(limiter, "key", 1, NOW)
     assert not is_allowed(limiter, "key", 1, NOW - seconds(3600))

@@ -60,7 +60,7 @@ def bench(storage: tuple[Ledger, Checkpointer]) -> ContextBench:
     return ContextBench(storage)
 
 
-async def test_the_time_is_that_of_the_clock(bench: ContextBench) -> None:
+async def test_the_time_comes_from_the_clock(bench: ContextBench) -> None:
     bench.clock.advance(5)
     assert bench.context.now() == bench.clock.now()
 

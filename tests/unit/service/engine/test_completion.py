@@ -57,14 +57,14 @@ def changes_at_end(run: Run, ending: Ending, now: datetime) -> list[Any]:
 
 def test_a_waiting_parent_receives_a_signal_and_is_woken(now: datetime, new_run: Callable[..., Run]) -> None:
     run = new_run(parent_id="run_p", parent_waits=True)
-    insert, woken = changes_at_end(run, Ending.completed({"a": 1}), now)
+    insert, wake = changes_at_end(run, Ending.completed({"a": 1}), now)
     assert isinstance(insert, Insert)
     signal = insert.record
     assert isinstance(signal, Signal)
     assert (signal.run_id, signal.type) == ("run_p", f"__run_ended:{run.id}")
     assert signal.payload == {"runId": run.id, "status": "completed", "output": {"a": 1}, "error": None}
-    assert isinstance(woken, UpdateAll)
-    assert woken.values == {"due_at": now}
+    assert isinstance(wake, UpdateAll)
+    assert wake.values == {"due_at": now}
 
 
 def test_a_parent_that_does_not_wait_receives_no_signal(now: datetime, new_run: Callable[..., Run]) -> None:

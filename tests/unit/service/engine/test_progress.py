@@ -43,7 +43,7 @@ class Graph:
 
 
 class StepCommit(Commit):
-    """A commit with given results."""
+    """A commit with fixed results."""
 
     task_results: Sequence[TaskResult] = ()
 
@@ -287,7 +287,7 @@ FAILED = {"status": "failed", "error": "ValueError: no"}
         ({"status": "completed"}, "release", True, RunStatus.COMPLETED),
     ],
 )
-def test_a_run_that_is_being_stopped_has_the_status_of_its_stop(
+def test_the_status_of_a_stopped_run_depends_on_its_end_and_the_reason(
     progress: Progress, now: datetime, end: dict[str, Any], stopping: Any, is_cancelled: bool, expected: Any
 ) -> None:
     begin_step(progress, now)
@@ -320,8 +320,8 @@ def test_a_step_reports_its_output_and_skipped_steps(progress: Progress, now: da
 def test_model_calls_are_counted_in_nested_graphs_too(progress: Progress, now: datetime) -> None:
     first = begin_step(progress, now)
     data = {"model": "m", "input_tokens": 3, "output_tokens": 4, "cost": 0.5}
-    notes = [("model_called", 1, "first", first.id, data)] * 2
-    changes = progress.commit_changes(commit(now, entries=notes, namespace="first:t1"))
+    entries_of_calls = [("model_called", 1, "first", first.id, data)] * 2
+    changes = progress.commit_changes(commit(now, entries=entries_of_calls, namespace="first:t1"))
     assert events_of(changes) == ["LLM_CALL_COMPLETED"] * 2
     assert advance(changes).values == {"total_cost": Plus(1.0)}
     calls = [item.record for item in changes_of(changes, Insert, ModelCall)]

@@ -131,11 +131,11 @@ def test_a_step_waits_until_its_first_timeout_and_asks_each_question_once(steps:
 
 def test_a_step_without_open_waits_continues(steps: StepRecords, now: datetime) -> None:
     ask_questions(steps, FIRST_TASK, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
-    for name, woken in (("i", 0), ("j", 1)):
+    for name, changed_steps in (("i", 0), ("j", 1)):
         steps.waits.pop(name)
         changeset = ChangeSet()
         steps.wake(changeset)
-        assert len(changeset.changes) == woken
+        assert len(changeset.changes) == changed_steps
 
 
 def test_an_approval_requested_again_is_open_again(steps: StepRecords, now: datetime) -> None:

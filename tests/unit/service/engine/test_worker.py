@@ -176,9 +176,9 @@ async def test_reserved_capacity_is_kept_until_it_is_settled(ledger: Ledger, new
         await bench.wait_for_attempts(1)
         await wait_for_poll(bench, clock)
         assert ([attempt.run_id for attempt in bench.attempts], bench.worker.reserve()) == (["run_0"], None)
-        mine = claimed(new_run(id="run_9"), bench.worker.id)
-        await aresolve(ledger.write([Insert(mine)]))
-        bench.worker.settle(second, mine)
+        own_run = claimed(new_run(id="run_9"), bench.worker.id)
+        await aresolve(ledger.write([Insert(own_run)]))
+        bench.worker.settle(second, own_run)
         await bench.wait_for_attempts(2)
         await wait_for_poll(bench, clock)
         assert [attempt.run_id for attempt in bench.attempts] == ["run_0", "run_9"]
@@ -187,7 +187,7 @@ async def test_reserved_capacity_is_kept_until_it_is_settled(ledger: Ledger, new
 
 
 async def wait_for_poll(bench: WorkerBench, clock: RecordingClock) -> None:
-    """Wait until the worker has polled for work once more."""
+    """Wake the worker, and wait until it has polled for work again."""
     before = len(clock.delays)
     bench.worker.wake()
     await wait_until(lambda: len(clock.delays) > before)
@@ -207,13 +207,13 @@ async def test_a_worker_renews_its_lease_and_deletes_its_record_at_the_end(ledge
 
 async def test_the_runs_of_a_lost_worker_are_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
-    gone, alive = worker("gone", clock, seconds=5), worker("alive", clock, seconds=60)
+    expired, alive = worker("expired", clock, seconds=5), worker("alive", clock, seconds=60)
     runs = [
-        new_run(claim="a", worker_id="gone", status=RunStatus.RUNNING, begun=True),
-        new_run(claim="b", worker_id="gone"),
+        new_run(claim="a", worker_id="expired", status=RunStatus.RUNNING, begun=True),
+        new_run(claim="b", worker_id="expired"),
     ]
     others = new_run(claim="c", worker_id="alive")
-    await aresolve(ledger.write([Insert(item) for item in (gone, alive, *runs, others)]))
+    await aresolve(ledger.write([Insert(item) for item in (expired, alive, *runs, others)]))
     async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
         assert bench.attempts == []
         await clock.wait_for_heartbeat()
@@ -228,12 +228,12 @@ async def test_the_runs_of_a_lost_worker_are_released(ledger: Ledger, new_run: C
 
 async def test_a_claim_of_an_unregistered_worker_is_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
-    before = new_run(id="run_1", claim="a", worker_id="long gone", status=RunStatus.RUNNING, begun=True)
+    before = new_run(id="run_1", claim="a", worker_id="unregistered_1", status=RunStatus.RUNNING, begun=True)
     await aresolve(ledger.write([Insert(before)]))
     async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
         assert [attempt.run_id for attempt in bench.attempts] == ["run_1"]
         assert [event.payload for event in await aresolve(ledger.events("run_1"))] == [{"reason": "worker lost"}]
-        later = new_run(id="run_2", claim="b", worker_id="gone too", status=RunStatus.RUNNING)
+        later = new_run(id="run_2", claim="b", worker_id="unregistered_2", status=RunStatus.RUNNING)
         await aresolve(ledger.write([Insert(later)]))
         await clock.wait_for_heartbeat()
         await bench.wait_for_attempts(2)
@@ -263,11 +263,11 @@ async def test_a_worker_that_registers_during_a_search_for_lost_workers_keeps_it
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = RecordingClock()
-    records = [worker("new", clock, seconds=60), new_run(id="run_1", claim="its own", worker_id="new")]
+    records = [worker("new", clock, seconds=60), new_run(id="run_1", claim="own", worker_id="new")]
     ledger_with_arrival: Any = ArrivingWorkerLedger(ledger, records)
     async with run_worker(ledger_with_arrival, clock, lease=30, look_every=60) as bench:
         [run] = await bench.find(Run, id="run_1")
-        assert (run.claim, run.version) == ("its own", 1)
+        assert (run.claim, run.version) == ("own", 1)
 
 
 class ArrivingWorkerLedger:
@@ -363,7 +363,7 @@ class FailingReadsLedger:
     def claim(self, *args: Any) -> Any:
         self.calls += 1
         if not self.has_recovered:
-            raise ConnectionError("sick")
+            raise ConnectionError("injected")
         return self._ledger.claim(*args)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import ExitStack
 from datetime import datetime
 
 import pytest
 
 from statewright.runs import RunEvent
-from statewright.service.following.hub import Hub
+from statewright.service.following.hub import Hub, Listener
 
 
 @pytest.fixture
@@ -70,12 +71,14 @@ async def test_a_listener_with_queued_events_does_not_wait(now: datetime) -> Non
         assert [item.seq for item in hub.take_events(listener)] == [2]
 
 
-def test_a_listener_with_a_closed_loop_is_harmless(now: datetime) -> None:
+def test_events_can_be_published_to_a_listener_whose_event_loop_is_closed(now: datetime) -> None:
     hub = Hub()
+    with ExitStack() as stack:
 
-    async def open_listener() -> object:
-        return hub.listening("a").__enter__()
+        async def open_listener() -> Listener:
+            return stack.enter_context(hub.listening("a"))
 
-    asyncio.run(open_listener())
-    hub.publish([event("a", 1, now)])
-    hub.publish([event("a", 2, now)])
+        listener = asyncio.run(open_listener())
+        hub.publish([event("a", 1, now)])
+        hub.publish([event("a", 2, now)])
+        assert [item.seq for item in hub.take_events(listener)] == [1, 2]

@@ -115,21 +115,21 @@ async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_to
     assert result == {"run_1": RunStatus.CANCELLED, "run_2": RunStatus.CANCELLED}
 
 
-async def test_a_claimed_run_is_asked_to_pause_and_an_unclaimed_one_is_paused(
+async def test_a_claimed_run_is_asked_to_pause_and_an_unclaimed_run_is_paused_at_once(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     control = ControlOperations(context)
-    held = await insert(context, new_run(status=RunStatus.RUNNING, claim="c"))
-    free = await insert(context, new_run(status=RunStatus.RUNNING, due_at=context.now()))
-    asked, halted = await control.pause("default", held.id), await control.pause("default", free.id)
-    assert (asked.status, asked.settings, asked.claim) == (RunStatus.RUNNING, {"pause": True}, "c")
-    assert (halted.status, halted.due_at, await event_types(context, free)) == (
+    claimed = await insert(context, new_run(status=RunStatus.RUNNING, claim="c"))
+    unclaimed = await insert(context, new_run(status=RunStatus.RUNNING, due_at=context.now()))
+    requested, paused = await control.pause("default", claimed.id), await control.pause("default", unclaimed.id)
+    assert (requested.status, requested.settings, requested.claim) == (RunStatus.RUNNING, {"pause": True}, "c")
+    assert (paused.status, paused.due_at, await event_types(context, unclaimed)) == (
         RunStatus.PAUSED,
         None,
         ["WORKFLOW_PAUSED"],
     )
-    assert (await control.pause("default", held.id)).version == asked.version
-    again = await control.resume("default", free.id)
+    assert (await control.pause("default", claimed.id)).version == requested.version
+    again = await control.resume("default", unclaimed.id)
     assert (again.status, again.due_at) == (RunStatus.RUNNING, context.now())
 
 

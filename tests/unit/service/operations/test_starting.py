@@ -73,7 +73,7 @@ def test_values_larger_than_the_limits_are_refused() -> None:
         check_start(StartRun(graph="g", metadata={"a": "x" * 20}), settings)
 
 
-def test_the_size_of_a_value_is_that_of_its_json_in_bytes() -> None:
+def test_the_size_of_a_value_is_the_size_of_its_json_in_bytes() -> None:
     assert (size_of(None), size_of("ä"), size_of({"a": [1]})) == (4, 4, 9)
 
 
@@ -176,7 +176,7 @@ async def test_a_takeover_inherits_the_takeovers_of_cancelled_runs(
 
 def test_a_claimed_run_belongs_to_the_worker(new_run: Any, now: datetime) -> None:
     run = new_run(due_at=now)
-    mine, other = claimed(run, "wrk_1"), claimed(run, "wrk_1")
-    assert (mine.worker_id, mine.due_at, mine.version) == ("wrk_1", None, run.version)
-    assert mine.claim not in (None, other.claim)
+    first, other = claimed(run, "wrk_1"), claimed(run, "wrk_1")
+    assert (first.worker_id, first.due_at, first.version) == ("wrk_1", None, run.version)
+    assert first.claim not in (None, other.claim)
     assert run.claim is None

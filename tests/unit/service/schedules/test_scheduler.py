@@ -322,7 +322,7 @@ def test_a_schedule_that_cannot_start_does_not_delay_others(
     bench: SchedulerBench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.add(name="broken", graph="gone")
-    bench.add(name="sound")
+    bench.add(name="intact")
     prepare = bench.prepare
 
     async def prepare_known_graphs(workspace_id: str, request: StartRun, now: datetime) -> tuple[Run, Sequence[Change]]:
@@ -359,19 +359,19 @@ def test_a_run_with_the_same_key_is_not_started_again(bench: SchedulerBench, cap
 
 def test_a_conflict_at_the_start_is_retried(bench: SchedulerBench) -> None:
     bench.add()
-    prepare, tries = bench.prepare, []
+    prepare, attempts = bench.prepare, []
 
     async def prepare_conflict_twice(
         workspace_id: str, request: StartRun, now: datetime
     ) -> tuple[Run, Sequence[Change]]:
         run, changes = await prepare(workspace_id, request, now)
-        tries.append(run.id)
-        guard = [] if len(tries) == 3 else [Update(Run, "run_none", {})]
+        attempts.append(run.id)
+        guard = [] if len(attempts) == 3 else [Update(Run, "run_none", {})]
         return run, [*changes, *guard]
 
     bench.scheduler = Scheduler(bench.ledger, prepare_conflict_twice, bench.prepare_cancellation)
     bench.sweep()
-    assert [run.id for run in bench.runs()] == [tries[2]]
+    assert [run.id for run in bench.runs()] == [attempts[2]]
 
 
 def test_a_permanent_conflict_is_logged(bench: SchedulerBench, caplog: pytest.LogCaptureFixture) -> None:

@@ -31,7 +31,7 @@ from statewright.testing import FakeClock
 DOWN = Answer(503, "The receiver answered 503.")
 SETTINGS = WebhookSettings(disable_after=3)
 PAUSES = (60, 300, 1800, 7200, 21600)
-PATIENCE = 600.0
+LONG_PATIENCE = 600.0
 """Seconds; long enough for a sweep to send everything on a slow machine."""
 
 
@@ -67,7 +67,7 @@ class DelivererBench:
         settings: WebhookSettings = SETTINGS,
         *,
         ledger: InMemoryLedger | None = None,
-        patience: float = PATIENCE,
+        patience: float = LONG_PATIENCE,
     ) -> None:
         self.ledger = ledger or InMemoryLedger()
         self.clock = FakeClock()
@@ -122,12 +122,12 @@ def test_a_message_is_retried_after_the_documented_pauses_until_it_arrives() -> 
     receiver = Receiver([DOWN] * 5 + [Answer(204)])
     bench = DelivererBench(receiver)
     bench.announce()
-    for tries, pause in enumerate(PAUSES, 1):
+    for attempt_count, pause in enumerate(PAUSES, 1):
         seconds = bench.sweep()
         assert seconds is not None
         assert pause <= seconds <= pause * 1.1
         assert bench.sweep() == seconds  # nothing is sent early
-        assert len(receiver.received) == tries
+        assert len(receiver.received) == attempt_count
         bench.clock.advance(seconds)
     assert bench.sweep() is None
     assert set(receiver.received) == {bench.deliveries()[0].id}
@@ -297,7 +297,9 @@ def test_two_processes_send_each_message_once() -> None:
     async def run() -> None:
         receiver = Receiver()
         bench = DelivererBench(receiver)
-        others = [Deliverer(bench.ledger, bench.clock, SETTINGS, post=receiver, patience=PATIENCE) for _ in range(4)]
+        others = [
+            Deliverer(bench.ledger, bench.clock, SETTINGS, post=receiver, patience=LONG_PATIENCE) for _ in range(4)
+        ]
         bench.announce(100)
         await asyncio.gather(*(item.sweep(bench.clock.now()) for item in [bench.deliverer, *others]))
         assert len(receiver.received) == len(set(receiver.received)) == 100
@@ -344,7 +346,7 @@ def test_a_process_with_an_expired_claim_does_not_overwrite_the_outcome() -> Non
         while not receiver.received:
             await bench.deliverer.sweep(bench.clock.now())
         bench.clock.advance(61)
-        other = Deliverer(bench.ledger, bench.clock, SETTINGS, post=Receiver([DOWN]), patience=PATIENCE)
+        other = Deliverer(bench.ledger, bench.clock, SETTINGS, post=Receiver([DOWN]), patience=LONG_PATIENCE)
         await other.sweep(bench.clock.now())
         receiver.proceed.set()
         await bench.deliverer.close()

@@ -29,9 +29,9 @@ def test_the_header_has_the_documented_form() -> None:
 
 
 def test_secrets_have_32_random_bytes() -> None:
-    drawn = {draw_secret() for _ in range(100)}
-    assert len(drawn) == 100
-    assert {(len(item), item[:6]) for item in drawn} == {(49, "whsec_")}
+    secrets_drawn = {draw_secret() for _ in range(100)}
+    assert len(secrets_drawn) == 100
+    assert {(len(item), item[:6]) for item in secrets_drawn} == {(49, "whsec_")}
 
 
 @given(st.binary(max_size=200), st.text(min_size=1))
