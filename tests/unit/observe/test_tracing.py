@@ -509,9 +509,8 @@ def test_abandoned_runs_do_not_leak_memory(bench: Bench) -> None:
         assert len(known) <= 20
 
     def invoke_once() -> None:
-        with bench.tracer.start_as_current_span(
-            "new"
-        ):  # nodes of abandoned runs may end at any time, but not within this span
+        # Nodes of abandoned runs may end at any time, but not within this span.
+        with bench.tracer.start_as_current_span("new"):
             app.invoke({})
 
     thread = threading.Thread(target=invoke_once)

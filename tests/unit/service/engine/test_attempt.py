@@ -318,9 +318,10 @@ async def test_an_invalid_answer_leaves_the_question_open(
     await bench.begin()
     [wait] = await aresolve(bench.ledger.find(Wait))
     now = bench.clock.now()
+    # A stored signal whose payload was not checked.
     wrong = Signal(
         id="sig", run_id=bench.run.id, type="", interrupt_id=wait.interrupt_id, payload="many", key="k", created_at=now
-    )  # stored without a check of its type
+    )
     await bench.context.write([Insert(wrong), wake_change(bench.run.id, now)])
     run = await bench.advance()
     assert (run.status, run.claim, run.due_at, await bench.open_waits()) == (

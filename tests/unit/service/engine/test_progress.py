@@ -157,9 +157,8 @@ def test_the_last_superstep_ends_the_run(progress: Progress, now: datetime) -> N
 def test_a_question_creates_one_wait(progress: Progress, run: Run, now: datetime) -> None:
     first = begin_step(progress, now)
     pending = Pending(interrupts={first.id: (Interrupt(id="i", value="go on?", due_at=now + SECOND),)})
-    assert (
-        progress.result_changes("", pending, None, now) == []
-    )  # other tasks still run: the question may be answered before they finish
+    # Other tasks still run: the question may be answered before they finish.
+    assert progress.result_changes("", pending, None, now) == []
     changes = progress.result_changes("", pending, waiting_log(now, "i"), now)
     assert events_of(changes) == ["STEP_WAITING", "TIMER_SCHEDULED", "WORKFLOW_PAUSED"]
     assert (advance(changes).values["status"], advance(changes).values["due_at"]) == (RunStatus.WAITING, now + SECOND)

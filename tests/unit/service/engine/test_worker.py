@@ -483,9 +483,8 @@ async def test_a_failed_heartbeat_is_retried_sooner(ledger: Ledger) -> None:
     async with run_worker(failing, clock, lease=30, look_every=7) as bench:
         fails, before = True, clock.delays.count(7)
         clock.advance(10)
-        await wait_until(
-            lambda: clock.delays.count(7) == before + 2
-        )  # it waits for work, and retries the heartbeat then
+        # It waits for work, and retries the heartbeat then.
+        await wait_until(lambda: clock.delays.count(7) == before + 2)
         fails = False
         clock.advance(7)
         await wait_until(lambda: clock.delays.count(10) == 2)

@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from statewright.runs import RunEvent
-from statewright.service.following.hub import Hub, Listener
+from statewright.service.following.hub import Hub
 
 
 @pytest.fixture
@@ -71,14 +71,20 @@ async def test_a_listener_with_queued_events_does_not_wait(now: datetime) -> Non
         assert [item.seq for item in hub.take_events(listener)] == [2]
 
 
-def test_events_can_be_published_to_a_listener_whose_event_loop_is_closed(now: datetime) -> None:
+def test_a_listener_whose_event_loop_is_closed_does_not_affect_others(now: datetime) -> None:
     hub = Hub()
     with ExitStack() as stack:
 
-        async def open_listener() -> Listener:
-            return stack.enter_context(hub.listening("a"))
+        async def open_listener() -> None:
+            stack.enter_context(hub.listening("a"))
 
-        listener = asyncio.run(open_listener())
+        async def receive() -> list[int | None]:
+            with hub.listening("a") as other:
+                hub.publish([event("a", 3, now)])
+                return [getattr(item, "seq", None) for item in hub.take_events(other)]
+
+        asyncio.run(open_listener())
+        assert hub.listeners == 1
         hub.publish([event("a", 1, now)])
         hub.publish([event("a", 2, now)])
-        assert [item.seq for item in hub.take_events(listener)] == [1, 2]
+        assert asyncio.run(receive()) == [3]

@@ -240,9 +240,8 @@ def test_a_slow_receiver_does_not_delay_others() -> None:
         bench = DelivererBench(receiver, patience=0.01)
         bench.announce()
         next_sweep = await bench.deliverer.sweep(bench.clock.now())
-        assert next_sweep == bench.clock.now() + timedelta(
-            seconds=0.01
-        )  # it sweeps again soon, although nothing else is due
+        # It sweeps again soon, although nothing else is due.
+        assert next_sweep == bench.clock.now() + timedelta(seconds=0.01)
         bench.ledger.write([Insert(bench.webhook("whk_2"))])
         bench.ledger.write([Update(Webhook, "whk_1", {"active": False})])
         bench.announce(3)
