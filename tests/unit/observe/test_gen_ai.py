@@ -20,7 +20,7 @@ MODEL_CALL: dict[str, Any] = {
 }
 
 
-def test_attributes_of_a_model_call() -> None:
+def test_a_model_call_has_the_conventional_attributes() -> None:
     assert model_attributes(MODEL_CALL) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
@@ -46,7 +46,7 @@ def test_attributes_of_a_model_call() -> None:
         ({}, None),
     ],
 )
-def test_the_provider_of_a_model_call(call: dict[str, Any], provider: str | None) -> None:
+def test_the_provider_is_derived_from_the_name_of_the_model(call: dict[str, Any], provider: str | None) -> None:
     assert model_attributes(call).get("gen_ai.provider.name") == provider
 
 
@@ -55,7 +55,7 @@ def test_the_requested_and_the_answering_model_are_separate_attributes() -> None
     assert (result["gen_ai.request.model"], result["gen_ai.response.model"]) == ("gpt-5", "gpt-5-2025")
 
 
-def test_attributes_of_a_tool_call() -> None:
+def test_a_tool_call_has_the_conventional_attributes() -> None:
     assert tool_attributes({"tool": "weather", "call": "c1", "agent": "Guide"}) == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "weather",

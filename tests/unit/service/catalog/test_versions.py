@@ -43,7 +43,7 @@ async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
     return Versions(ledger, catalog), catalog
 
 
-async def test_a_name_refers_to_the_newest_version_and_an_id_to_one(ledger: Ledger, now: datetime) -> None:
+async def test_a_name_refers_to_the_newest_version_and_an_id_to_one_version(ledger: Ledger, now: datetime) -> None:
     result, catalog = await versions(ledger, now)
     assert (await adrive(result.find_newest("w", "flow"))).id == "def_new"
     assert (await adrive(result.find_by_id("w", "def_old"))).version == "def_old"
@@ -72,7 +72,7 @@ async def test_either_a_graph_or_a_definition_is_required(
         await adrive(result.find_requested("w", StartRun(**target)))  # type: ignore[arg-type]
 
 
-async def test_lookups_from_a_worker_thread_return_the_same(ledger: Ledger, now: datetime) -> None:
+async def test_lookups_from_a_worker_thread_find_the_same_version(ledger: Ledger, now: datetime) -> None:
     result, _ = await versions(ledger, now)
     found = await asyncio.to_thread(lambda: drive(result.find_newest("w", "flow")))
     assert found.id == "def_new"

@@ -128,7 +128,9 @@ async def test_a_child_starts_once_however_often_its_node_is_executed(
     assert inserted(restarted.save_result()) == []
 
 
-async def test_invalid_children_are_refused_at_the_call(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_invalid_children_are_refused_when_they_are_started(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     parent = await create_parent(context, new_run(thread_id="mine"))
     context.settings = ServiceSettings(max_input=10)
     with pytest.raises(InvalidRequest, match="Did you mean 'thread_id'"):

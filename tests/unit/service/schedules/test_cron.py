@@ -173,7 +173,7 @@ def test_a_similar_time_zone_is_suggested() -> None:
         zone_of("Europe/Berln")
 
 
-def test_without_the_library_the_extra_is_named() -> None:
+def test_a_missing_library_is_reported_with_its_extra() -> None:
     program = (
         "import sys; sys.modules['cronsim'] = None\n"
         "from statewright.service.schedules.cron import validate_cron\n"

@@ -29,9 +29,9 @@ def test_the_header_has_the_documented_form() -> None:
 
 
 def test_secrets_have_32_random_bytes() -> None:
-    secrets_drawn = {draw_secret() for _ in range(100)}
-    assert len(secrets_drawn) == 100
-    assert {(len(item), item[:6]) for item in secrets_drawn} == {(49, "whsec_")}
+    secrets = {draw_secret() for _ in range(100)}
+    assert len(secrets) == 100
+    assert {(len(item), item[:6]) for item in secrets} == {(49, "whsec_")}
 
 
 @given(st.binary(max_size=200), st.text(min_size=1))
@@ -51,7 +51,7 @@ def test_during_a_rotation_both_secrets_are_valid() -> None:
 
 
 @pytest.mark.parametrize("tolerance", [0, 10, 300])
-def test_old_and_early_messages_are_refused(tolerance: int) -> None:
+def test_messages_signed_too_long_ago_or_in_the_future_are_refused(tolerance: int) -> None:
     header = sign(SECRET, BODY, at=NOW)
     for side in (1, -1):
         verify(SECRET, header, BODY, tolerance=tolerance, now=NOW + side * timedelta(seconds=tolerance))
