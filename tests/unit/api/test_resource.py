@@ -26,7 +26,7 @@ class Outer(Resource):
     tags: tuple[str, ...]
     metadata: Mapping[str, Any]
     anything: Any
-    late: int = 3
+    added_later: int = 3
 
 
 DATA: dict[str, Any] = {
@@ -56,10 +56,10 @@ def test_unknown_fields_are_in_raw() -> None:
     assert "raw" not in repr(value)
 
 
-def test_optional_fields_that_an_older_service_does_not_send_are_none() -> None:
+def test_optional_fields_missing_from_an_older_service_are_none() -> None:
     older = {name: field for name, field in DATA.items() if name not in ("endedAt", "anything")}
     value = Outer.from_json(older)
-    assert (value.ended_at, value.anything, value.late) == (None, None, 3)
+    assert (value.ended_at, value.anything, value.added_later) == (None, None, 3)
     assert value == Outer.from_json({**older, "new": 1})
 
 

@@ -24,7 +24,7 @@ def document() -> dict[str, Any]:
     return create_app(Service(Catalog()), settings=ServerSettings(auth="none")).openapi()
 
 
-class Documented(httpx.BaseTransport):
+class DocumentedTransport(httpx.BaseTransport):
     """Responds as the document describes, and records the parameters and fields of requests."""
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ class Documented(httpx.BaseTransport):
         operation = self.document["paths"][path][request.method.lower()]
         self._check_query(key, operation, request)
         self._check_body(key, operation, request)
-        status, media, schema = self._answer_of(operation)
+        status, media, schema = self._response_of(operation)
         headers = {"content-type": media} if media else {}
         if media == "text/event-stream":
             return httpx.Response(status, headers=headers, content=b"")
@@ -85,7 +85,7 @@ class Documented(httpx.BaseTransport):
         assert not problems, f"{key}: {problems}"
         self.fields[key].update(body)
 
-    def _answer_of(self, operation: dict[str, Any]) -> tuple[int, str, Any]:
+    def _response_of(self, operation: dict[str, Any]) -> tuple[int, str, Any]:
         status = min(int(code) for code in operation["responses"])
         content = operation["responses"][str(status)].get("content", {})
         media = next(iter(content), "")
@@ -95,20 +95,20 @@ class Documented(httpx.BaseTransport):
         """Return the fields that the body of an operation may have."""
         operation = self.document["paths"][path][method.lower()]
         content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-        return set(self.resolved(content.get("schema", {})).get("properties", ()))
+        return set(self.resolve(content.get("schema", {})).get("properties", ()))
 
-    def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def resolve(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Follow references; of several options, return the first one that is not null."""
         for option in schema.get("anyOf", ()):
             if option.get("type") != "null":
-                return self.resolved(option)
+                return self.resolve(option)
         if "$ref" not in schema:
             return schema
-        return self.resolved(self.document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+        return self.resolve(self.document["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
 
     def sample(self, schema: dict[str, Any]) -> Any:
         """Return a valid value of a schema, with all optional fields."""
-        schema = self.resolved(schema)
+        schema = self.resolve(schema)
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:

@@ -48,7 +48,7 @@ class Pieces(httpx.AsyncByteStream):
 
 
 class Transport(httpx.AsyncBaseTransport):
-    """Returns or raises one answer after the other."""
+    """A transport that returns or raises scripted answers."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self.answers = list(answers)
@@ -85,8 +85,8 @@ async def read_stream(connection: AsyncConnection) -> AsyncGenerator[Any]:
                 return
             async for piece in pieces:
                 yield piece
-    except ConnectionLost as lost:
-        yield f"{lost}, {type(lost.__cause__).__name__}"
+    except ConnectionLost as error:
+        yield f"{error}, {type(error.__cause__).__name__}"
 
 
 async def test_a_stream_is_read_piece_by_piece_and_closed() -> None:
@@ -107,20 +107,20 @@ async def test_an_abandoned_stream_is_closed() -> None:
 
 
 async def test_cancelling_closes_a_silent_stream() -> None:
-    pieces, seen = Pieces(b"a", None), list[Any]()
+    pieces, items = Pieces(b"a", None), list[Any]()
     connection = connect(httpx.Response(200, stream=pieces))
 
     async def listen() -> None:
         async for item in connection.iterate(read_stream(connection)):
-            seen.append(item)
+            items.append(item)
 
     listening = asyncio.create_task(listen())
-    while len(seen) < 2:
+    while len(items) < 2:
         await asyncio.sleep(0)
     listening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await listening
-    assert (seen, pieces.closed) == ([200, b"a"], True)
+    assert (items, pieces.closed) == ([200, b"a"], True)
 
 
 async def test_opening_another_stream_leaves_none_open() -> None:
@@ -134,7 +134,7 @@ async def test_opening_another_stream_leaves_none_open() -> None:
     assert second.closed
 
 
-async def test_a_refused_stream_has_content() -> None:
+async def test_a_refused_stream_yields_the_content_of_the_error() -> None:
     connection = connect(httpx.Response(404, stream=Pieces(b"not ", b"there")))
     assert [item async for item in connection.iterate(read_stream(connection))] == [404, b"not there"]
 
@@ -189,7 +189,7 @@ async def test_a_client_serves_concurrent_tasks_and_closes_its_transport() -> No
     assert ([page.total for page in pages], transport.closed) == ([0] * 40, True)
 
 
-async def test_an_error_of_the_caller_is_not_taken_for_one_of_the_connection() -> None:
+async def test_an_error_of_the_caller_is_not_reported_as_a_connection_error() -> None:
     connection = connect(httpx.Response(200, stream=Pieces(b"a", b"b")))
     items = connection.iterate(read_stream(connection))
     assert await anext(items) == 200
@@ -197,15 +197,15 @@ async def test_an_error_of_the_caller_is_not_taken_for_one_of_the_connection() -
         await items.athrow(httpx.ReadError("of the caller"))
 
 
-def test_a_stream_that_is_open_when_its_event_loop_ends_is_closed_in_silence() -> None:
+def test_a_stream_left_open_at_the_end_of_its_event_loop_is_closed_without_errors() -> None:
     pieces, reports = Pieces(b"a", b"b"), list[Any]()
-    left: list[Any] = []
+    streams: list[Any] = []
 
     async def leave_open() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, report: reports.append(report))
         connection = connect(httpx.Response(200, stream=pieces))
-        left.append(connection.iterate(read_stream(connection)))
-        assert [await anext(left[0]), await anext(left[0])] == [200, b"a"]
+        streams.append(connection.iterate(read_stream(connection)))
+        assert [await anext(streams[0]), await anext(streams[0])] == [200, b"a"]
 
     asyncio.run(leave_open())
     assert (reports, pieces.closed) == ([], True)

@@ -35,7 +35,7 @@ from statewright.errors import InvalidRequest
         ("ü", "/api/v1/a/%C3%BC"),
     ],
 )
-def test_an_id_stays_one_segment_of_a_path(part: str, path: str) -> None:
+def test_an_id_is_encoded_as_one_segment_of_a_path(part: str, path: str) -> None:
     assert api_path("a", part) == path
 
 
@@ -45,7 +45,7 @@ def test_ids_that_lead_to_another_path_are_refused(part: str) -> None:
         api_path("workflow-runs", part)
 
 
-def test_parameters_are_strings() -> None:
+def test_query_parameters_are_encoded_as_strings() -> None:
     values = {"a": None, "b": True, "c": [1, "x", None], "d": datetime(2026, 1, 1, tzinfo=UTC), "e": ()}
     assert query_params(values) == [("b", "true"), ("c", "1"), ("c", "x"), ("d", "2026-01-01T00:00:00+00:00")]
 
@@ -66,7 +66,7 @@ def test_values_without_a_json_form_are_refused(value: Any) -> None:
         encode_json({"input": value})
 
 
-def test_names_are_in_camel_case_and_nested_values_unchanged() -> None:
+def test_names_are_converted_to_camel_case_and_values_kept() -> None:
     assert camel("created_at") == "createdAt"
     assert camel("id") == "id"
     assert to_camel_case({"step_runs": {"a_b": 1}}) == {"stepRuns": {"a_b": 1}}

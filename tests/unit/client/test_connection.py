@@ -27,13 +27,13 @@ def test_a_coroutine_is_completed_in_one_step() -> None:
         complete(failure())
 
 
-def test_it_works_on_the_thread_of_a_running_event_loop() -> None:
-    async def outer() -> int:
+def test_a_coroutine_is_completed_on_the_thread_of_a_running_event_loop() -> None:
+    async def complete_inside() -> int:
         return complete(result())
 
-    assert asyncio.run(outer()) == 3
+    assert asyncio.run(complete_inside()) == 3
 
 
-def test_a_coroutine_that_suspends_is_a_bug() -> None:
+def test_a_coroutine_that_suspends_is_refused() -> None:
     with pytest.raises(AssertionError, match="suspended"):
         complete(suspension())

@@ -80,7 +80,7 @@ def test_retry_after_is_a_number_of_seconds() -> None:
     assert retry_after(Reply(status=429, headers={})) is None
 
 
-def test_unknown_codes_and_statuses() -> None:
+def test_an_unknown_code_is_raised_by_its_status() -> None:
     content = json.dumps({"error": {"code": "NEW_CONFLICT", "message": "m", "details": 1}}).encode()
     assert type(make_error(Reply(status=409, headers={}, content=content), CALL)) is errors.RequestConflict
     unknown = make_error(Reply(status=418, headers={}, content=content), CALL)
@@ -88,7 +88,7 @@ def test_unknown_codes_and_statuses() -> None:
     assert unknown.details == {"status": 418, "code": "NEW_CONFLICT", "details": 1}
 
 
-def test_an_unreachable_service() -> None:
+def test_an_unreachable_service_is_reported_with_its_address() -> None:
     error = make_unreachable_error(CALL, "http://h", "refused")
     assert str(error) == (
         "GET http://h/api/v1/x got no answer: refused. Check that the service is running: GET http://h/health."

@@ -9,15 +9,15 @@ from statewright.errors import InvalidConfig
 from statewright.server import ServerSettings
 
 
-def test_the_default_address_is_that_of_a_server() -> None:
+def test_the_default_address_is_the_default_of_the_server() -> None:
     server = ServerSettings()
     assert f"http://{server.host}:{server.port}" == DEFAULT_URL
 
 
-@pytest.mark.parametrize("wrong", [{"base_url": "localhost:8123"}, {"timeout": 0}, {"retries": -1}], ids=str)
-def test_invalid_settings_are_refused(wrong: dict[str, object]) -> None:
+@pytest.mark.parametrize("options", [{"base_url": "localhost:8123"}, {"timeout": 0}, {"retries": -1}], ids=str)
+def test_invalid_settings_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(InvalidConfig):
-        ClientSettings(**wrong)  # pyright: ignore
+        ClientSettings(**options)  # pyright: ignore
 
 
 def test_pauses_grow_up_to_the_longest() -> None:

@@ -21,8 +21,8 @@ from statewright.testing import FakeClock
 PAGE = {"success": True, "data": [], "meta": {"page": 1, "pageSize": 20, "total": 0, "totalPages": 0}}
 
 
-class Answering(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Gives the same answer to all requests, after a number of connection errors."""
+class CountingTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """A transport that records requests, and answers all after a number of connection errors."""
 
     def __init__(self, errors: int = 0) -> None:
         self.errors = errors
@@ -39,15 +39,15 @@ class Answering(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
 
 def test_both_clients_send_the_same_request() -> None:
-    sync, asynchronous = Answering(), Answering()
+    sync, asynchronous = CountingTransport(), CountingTransport()
     with Client("http://h:1/", "key", transport=sync) as client:
-        blocked = client.runs.list(status=["failed"], metadata={"a": "b"})
+        page = client.runs.list(status=["failed"], metadata={"a": "b"})
 
-    async def use() -> Any:
-        async with AsyncClient("http://h:1/", "key", transport=asynchronous) as awaited:
-            return await awaited.runs.list(status=["failed"], metadata={"a": "b"})
+    async def list_runs() -> Any:
+        async with AsyncClient("http://h:1/", "key", transport=asynchronous) as async_client:
+            return await async_client.runs.list(status=["failed"], metadata={"a": "b"})
 
-    assert asyncio.run(use()) == blocked
+    assert asyncio.run(list_runs()) == page
     assert str(sync.requests[0].url) == str(asynchronous.requests[0].url)
     assert (sync.requests[0].url.host, sync.requests[0].url.path) == ("h", "/api/v1/workflow-runs")
     assert sync.requests[0].url.params["metadata[a]"] == "b"
@@ -55,29 +55,29 @@ def test_both_clients_send_the_same_request() -> None:
 
 
 def test_both_clients_retry_after_a_pause() -> None:
-    sync, asynchronous = Answering(errors=2), Answering(errors=2)
+    sync, asynchronous = CountingTransport(errors=2), CountingTransport(errors=2)
     with Client(transport=sync, clock=FakeClock(jumps=True)) as client:
         assert client.runs.list().total == 0
 
-    async def use() -> Any:
-        async with AsyncClient(transport=asynchronous, clock=FakeClock(jumps=True)) as awaited:
-            return await awaited.runs.list()
+    async def list_runs() -> Any:
+        async with AsyncClient(transport=asynchronous, clock=FakeClock(jumps=True)) as async_client:
+            return await async_client.runs.list()
 
-    assert asyncio.run(use()).total == 0
+    assert asyncio.run(list_runs()).total == 0
     assert len(sync.requests) == len(asynchronous.requests) == 3
 
 
 def test_a_wait_extends_the_timeout() -> None:
-    transport = Answering()
+    transport = CountingTransport()
     with Client(transport=transport, timeout=5) as client:
-        with pytest.raises(Exception, match="cannot be parsed"):  # it answers with a list
+        with pytest.raises(Exception, match="cannot be parsed"):  # the transport answers with a list
             client.runs.start("g", wait=100)
         client.runs.list()
     assert [request.extensions["timeout"]["read"] for request in transport.requests] == [105, 5]
 
 
 def test_a_start_has_a_random_idempotency_key_by_default() -> None:
-    transport = Answering()
+    transport = CountingTransport()
     with Client(transport=transport) as client:
         for _ in range(2):
             with pytest.raises(Exception, match="cannot be parsed"):
@@ -90,12 +90,12 @@ def test_a_start_has_a_random_idempotency_key_by_default() -> None:
 
 @pytest.mark.parametrize("wait", [-1, 301])
 def test_an_invalid_wait_is_refused_by_the_client(wait: float) -> None:
-    with Client(transport=Answering()) as client, pytest.raises(InvalidRequest, match="start_and_wait"):
+    with Client(transport=CountingTransport()) as client, pytest.raises(InvalidRequest, match="start_and_wait"):
         client.runs.start("g", wait=wait)
 
 
 def test_the_admin_token_is_only_sent_where_it_is_needed() -> None:
-    transport = Answering()
+    transport = CountingTransport()
     with Client(transport=transport, api_key="key", admin_token="token") as client:
         client.workspaces.list()
         client.runs.list()
@@ -109,7 +109,7 @@ def test_methods_have_docstrings_and_signatures() -> None:
     methods = [member for member in vars(Runs).values() if isinstance(member, Method | IteratingMethod)]
     assert len(methods) > 20
     assert all(method.__doc__ for method in methods)
-    client = Client(transport=Answering())
+    client = Client(transport=CountingTransport())
     assert "reason" in inspect.signature(client.runs.cancel).parameters
     assert isinstance(Runs.get, Method)
 

@@ -41,7 +41,7 @@ class Pieces(httpx.SyncByteStream):
 
 
 class Transport(httpx.BaseTransport):
-    """Returns or raises one answer after the other."""
+    """A transport that returns or raises scripted answers."""
 
     def __init__(self, *answers: httpx.Response | Exception) -> None:
         self.answers = list(answers)
@@ -68,7 +68,7 @@ def test_a_method_returns_its_result() -> None:
     assert (reply.status, reply.content) == (201, b"made")
 
 
-async def read_stream(connection: SyncConnection, *, until: int = 100) -> AsyncGenerator[Any]:
+async def read_stream(connection: SyncConnection, *, max_pieces: int = 100) -> AsyncGenerator[Any]:
     """Open a stream and yield its status, its error content, and the pieces that are read."""
     try:
         async with connection.stream(CALL) as (head, pieces):
@@ -78,11 +78,11 @@ async def read_stream(connection: SyncConnection, *, until: int = 100) -> AsyncG
                 return
             async for piece in pieces:
                 yield piece
-                until -= 1
-                if not until:
+                max_pieces -= 1
+                if not max_pieces:
                     return
-    except ConnectionLost as lost:
-        yield f"{lost}, {type(lost.__cause__).__name__}"
+    except ConnectionLost as error:
+        yield f"{error}, {type(error.__cause__).__name__}"
 
 
 def test_a_stream_is_read_piece_by_piece_and_closed() -> None:
@@ -102,10 +102,10 @@ def test_an_abandoned_stream_is_closed() -> None:
     assert pieces.closed
 
 
-def test_a_stream_is_closed_when_it_is_left_after_a_piece() -> None:
+def test_a_stream_that_is_left_early_is_closed() -> None:
     pieces = Pieces(b"a", b"b")
     connection = connect(httpx.Response(200, stream=pieces))
-    assert list(connection.iterate(read_stream(connection, until=1))) == [200, b"a"]
+    assert list(connection.iterate(read_stream(connection, max_pieces=1))) == [200, b"a"]
     assert pieces.closed
 
 
@@ -113,18 +113,18 @@ def test_opening_another_stream_leaves_none_open() -> None:
     first, second = Pieces(b"a"), Pieces(b"b")
     connection = connect(httpx.Response(200, stream=first), httpx.Response(200, stream=second))
 
-    async def flow() -> Any:
+    async def open_both() -> Any:
         async with connection.stream(CALL):
             pass
         async with connection.stream(CALL, "1") as (_, pieces):
             closed = first.closed, second.closed
             return closed, [piece async for piece in pieces]
 
-    assert connection.run(flow()) == ((True, False), [b"b"])
+    assert connection.run(open_both()) == ((True, False), [b"b"])
     assert second.closed
 
 
-def test_a_refused_stream_has_content() -> None:
+def test_a_refused_stream_yields_the_content_of_the_error() -> None:
     refused = Pieces(b"not ", b"there")
     connection = connect(httpx.Response(404, stream=refused))
     assert list(connection.iterate(read_stream(connection))) == [404, b"not there"]
@@ -164,21 +164,21 @@ def test_a_stream_is_read_on_the_thread_of_a_running_event_loop() -> None:
 
 
 def test_a_pause_follows_the_clock() -> None:
-    clock, over = FakeClock(), threading.Event()
+    clock, finished = FakeClock(), threading.Event()
     connection = connect(clock=clock)
 
     def pause() -> None:
         connection.run(connection.sleep(5))
-        over.set()
+        finished.set()
 
     thread = threading.Thread(target=pause, daemon=True)
     thread.start()
     clock.advance(0)
-    assert not over.wait(0.02)
-    while thread.is_alive():  # time may pass before the thread has asked the clock
+    assert not finished.wait(0.02)
+    while thread.is_alive():  # the thread may start its pause after the clock was advanced
         clock.advance(5)
         thread.join(0.01)
-    assert over.is_set()
+    assert finished.is_set()
 
 
 def test_a_client_serves_several_threads_and_closes_its_transport() -> None:
@@ -194,7 +194,7 @@ def test_an_invalid_address_is_refused() -> None:
         Client("localhost:8123")
 
 
-def test_an_iterator_outlives_the_event_loop_of_the_thread_in_which_it_was_begun() -> None:
+def test_an_iterator_can_be_used_after_the_event_loop_in_which_it_was_created() -> None:
     connection = connect(httpx.Response(200, stream=Pieces(b"a", b"b")))
 
     async def begin() -> Any:
@@ -206,7 +206,7 @@ def test_an_iterator_outlives_the_event_loop_of_the_thread_in_which_it_was_begun
 
 
 @pytest.mark.parametrize("error", [httpx.ReadError("of the caller"), RuntimeError("of the caller")])
-def test_an_error_of_the_caller_is_not_taken_for_one_of_the_connection(error: Exception) -> None:
+def test_an_error_of_the_caller_is_not_reported_as_a_connection_error(error: Exception) -> None:
     connection = connect(httpx.Response(200, stream=Pieces(b"a", b"b")))
     items = connection.iterate(read_stream(connection))
     assert next(items) == 200

@@ -28,7 +28,7 @@ def build(call: Call[Any], **settings: Any) -> httpx.Request:
 
 
 @pytest.mark.parametrize("base", ["http://h:1", "http://h:1/", "http://h:1/behind/a/proxy/"])
-def test_a_path_follows_the_address(base: str) -> None:
+def test_a_path_is_appended_to_the_address(base: str) -> None:
     request = build(READ, base_url=base)
     assert (request.method, str(request.url)) == ("GET", f"{base.rstrip('/')}/api/v1/x?status=a&status=b+c&n=1")
 
@@ -53,12 +53,14 @@ def test_a_body_is_sent_unchanged() -> None:
         (True, {"api_key": "k"}, {"x-api-key": "k"}),
     ],
 )
-def test_the_credentials_of_a_request(as_operator: bool, credentials: dict[str, str], headers: dict[str, str]) -> None:
+def test_a_request_has_the_credentials_that_it_needs(
+    as_operator: bool, credentials: dict[str, str], headers: dict[str, str]
+) -> None:
     call = Call(method="GET", path="/x", read=read_data, as_operator=as_operator)
     assert request_headers(ClientSettings(**credentials), call) == {"accept": "application/json", **headers}  # pyright: ignore
 
 
-def test_the_patience_of_a_call_extends_the_timeout() -> None:
+def test_the_longest_wait_of_a_call_extends_the_timeout() -> None:
     timeouts = [
         build(Call(method="GET", path="/x", read=read_data, max_wait=max_wait), timeout=5).extensions["timeout"]
         for max_wait in (0, 60)
@@ -66,12 +68,14 @@ def test_the_patience_of_a_call_extends_the_timeout() -> None:
     assert [timeout["read"] for timeout in timeouts] == [5, 65]
 
 
-@pytest.mark.parametrize(("last", "sent"), [(None, None), ("7", "7")])
-def test_a_stream_has_a_longer_read_timeout_and_a_last_event_id(last: str | None, sent: str | None) -> None:
+@pytest.mark.parametrize(("last_event_id", "expected"), [(None, None), ("7", "7")])
+def test_a_stream_has_a_longer_read_timeout_and_a_last_event_id(
+    last_event_id: str | None, expected: str | None
+) -> None:
     with httpx.Client() as http:
-        request = build_stream_request(http, ClientSettings(timeout=5, api_key="k"), READ, last)
+        request = build_stream_request(http, ClientSettings(timeout=5, api_key="k"), READ, last_event_id)
     assert (request.headers["accept"], request.headers["cache-control"]) == ("text/event-stream", "no-store")
-    assert (request.headers.get("last-event-id"), request.headers["x-api-key"]) == (sent, "k")
+    assert (request.headers.get("last-event-id"), request.headers["x-api-key"]) == (expected, "k")
     timeout = request.extensions["timeout"]
     assert (timeout["connect"], timeout["read"]) == (5, HEARTBEAT_TIMEOUT)
 
@@ -86,5 +90,5 @@ def test_every_connection_error_has_a_description() -> None:
     assert describe_failure(httpx.ReadTimeout("")) == "ReadTimeout"
 
 
-def test_httpx_is_imported() -> None:
+def test_import_httpx_returns_the_module() -> None:
     assert import_httpx() is httpx

@@ -14,7 +14,7 @@ from statewright.events import Event
 from statewright.observe.capture import TaskAttempt, current_task
 
 
-class Ids(Instrument):
+class TaskIds(Instrument):
     """The ids of the tasks of the run's own graph, by node."""
 
     def __init__(self) -> None:
@@ -25,11 +25,11 @@ class Ids(Instrument):
             self.by_node[event.node] = event.task_id
 
 
-def compiled(graph: StateGraph, ids: Ids, saver: Any = None) -> Any:
+def compile_graph(graph: StateGraph, ids: TaskIds, saver: Any = None) -> Any:
     return graph.compile(saver, instruments=[ids])
 
 
-def beside(**nodes: Any) -> StateGraph:
+def parallel(**nodes: Any) -> StateGraph:
     graph = StateGraph({"log": append})
     for name, node in nodes.items():
         graph.add_node(name, node).add_edge(START, name)
@@ -43,7 +43,7 @@ def test_there_is_no_current_task_outside_of_tasks() -> None:
 @pytest.mark.parametrize("drives_async", [False, True])
 def test_concurrent_tasks_are_distinguished(drives_async: bool) -> None:
     result: dict[str, TaskAttempt | None] = {}
-    ids = Ids()
+    ids = TaskIds()
 
     def plain(state: Any) -> None:
         result["plain"] = current_task()
@@ -52,7 +52,7 @@ def test_concurrent_tasks_are_distinguished(drives_async: bool) -> None:
         await asyncio.sleep(0)
         result["coroutine"] = current_task()
 
-    app = compiled(beside(plain=plain, coroutine=coroutine), ids)
+    app = compile_graph(parallel(plain=plain, coroutine=coroutine), ids)
     asyncio.run(app.ainvoke({})) if drives_async else app.invoke({})
     assert result == {name: TaskAttempt(ids.by_node[name] or "", name, 1) for name in ("plain", "coroutine")}
     assert current_task() is None
@@ -62,11 +62,11 @@ def test_concurrent_tasks_are_distinguished(drives_async: bool) -> None:
 @pytest.mark.parametrize("memory", ["call", "none"])
 def test_output_of_a_subgraph_belongs_to_the_calling_task(saver: Any, memory: Any) -> None:
     result: list[TaskAttempt | None] = []
-    ids = Ids()
-    innermost = beside(deep=lambda state: result.append(current_task())).compile()
-    inner = beside(within=innermost).compile()
+    ids = TaskIds()
+    innermost = parallel(deep=lambda state: result.append(current_task())).compile()
+    inner = parallel(within=innermost).compile()
     graph = StateGraph({"log": append}).add_node("outer", inner, memory=memory).add_edge(START, "outer")
-    compiled(graph, ids, saver and saver()).invoke({}, **({"thread_id": "t"} if saver else {}))
+    compile_graph(graph, ids, saver and saver()).invoke({}, **({"thread_id": "t"} if saver else {}))
     assert result == [TaskAttempt(ids.by_node["outer"] or "", "deep", 1)]
 
 
@@ -81,10 +81,10 @@ def test_attempts_are_distinguished() -> None:
     policy = RetryPolicy(max_attempts=3, initial_interval=0.0, jitter=False, retry_on=ValueError)
     graph = StateGraph({"log": append}).add_node("n", flaky, retry_policy=policy).add_edge(START, "n")
     graph.compile().invoke({})
-    assert [place and place.attempt for place in result] == [1, 2, 3]
+    assert [attempt and attempt.attempt for attempt in result] == [1, 2, 3]
 
 
-def test_a_called_task_speaks_for_the_one_that_called_it() -> None:
+def test_output_of_a_called_task_belongs_to_its_caller() -> None:
     result: list[TaskAttempt | None] = []
     ids: list[str] = []
 
@@ -94,42 +94,42 @@ def test_a_called_task_speaks_for_the_one_that_called_it() -> None:
         return number
 
     @entrypoint()
-    def whole(given: int, runtime: Runtime[Any]) -> int:
+    def whole(number: int, runtime: Runtime[Any]) -> int:
         ids.append(runtime.execution_info.task_id)
-        return part(given).result()
+        return part(number).result()
 
     whole.invoke(1)
-    assert [place and place.task_id for place in result] == ids
+    assert [attempt and attempt.task_id for attempt in result] == ids
 
 
-def test_a_thread_started_by_a_node_needs_its_context() -> None:
+def test_a_thread_has_a_current_task_only_in_the_context_of_a_node() -> None:
     result: list[TaskAttempt | None] = []
 
     def node(state: Any) -> None:
-        def look() -> None:
+        def record_task() -> None:
             result.append(current_task())
 
-        for args in ((look,), (contextvars.copy_context().run, look)):
+        for args in ((record_task,), (contextvars.copy_context().run, record_task)):
             thread = threading.Thread(target=args[0], args=args[1:])
             thread.start()
             thread.join()
 
-    beside(n=node).compile().invoke({})
-    assert [place and place.node for place in result] == [None, "n"]
+    parallel(n=node).compile().invoke({})
+    assert [attempt and attempt.node for attempt in result] == [None, "n"]
 
 
 def test_an_abandoned_attempt_is_not_the_current_task() -> None:
     result: list[TaskAttempt | None] = []
-    go_on, done = threading.Event(), threading.Event()
+    proceed, done = threading.Event(), threading.Event()
 
     def slow(state: Any) -> None:
-        go_on.wait(600)
+        proceed.wait(600)
         result.append(current_task())
         done.set()
 
     graph = StateGraph({"log": append}).add_node("n", slow, timeout=0.01).add_edge(START, "n")
     with pytest.raises(TimeoutError):
         graph.compile().invoke({})
-    go_on.set()
+    proceed.set()
     assert done.wait(600)
     assert result == [None]

@@ -14,57 +14,57 @@ from statewright.observe.event_facts import error_of, is_failure
 from statewright.runtime.tasks.interrupt import Paused
 
 
-class Heard(Instrument):
+class ErrorRecorder(Instrument):
     def __init__(self) -> None:
-        self.found: list[tuple[str, Any, str | None]] = []
+        self.errors: list[tuple[str, Any, str | None]] = []
 
-    def _hear(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         error, node = error_of(event)
-        self.found.append((event.kind, type(error).__name__ if error else None, node))
+        self.errors.append((event.kind, type(error).__name__ if error else None, node))
 
-    on_task_finished = on_run_finished = on_attempt_failed = _hear
+    on_task_finished = on_run_finished = on_attempt_failed = _record
 
 
-def heard(node: Any, **options: Any) -> list[tuple[str, Any, str | None]]:
-    result = Heard()
+def record_errors(node: Any, **options: Any) -> list[tuple[str, Any, str | None]]:
+    recorder = ErrorRecorder()
     graph = StateGraph({"x": int}).add_node("node", node, **options).add_edge(START, "node")
     with suppress(ValueError):
-        graph.compile(instruments=[result]).invoke({"x": 1})
-    return result.found
+        graph.compile(instruments=[recorder]).invoke({"x": 1})
+    return recorder.errors
 
 
 def failing(state: Any) -> None:
     raise ValueError("no")
 
 
-def test_the_errors_of_attempts_tasks_and_runs() -> None:
+def test_failed_attempts_tasks_and_runs_report_their_error() -> None:
     policy = RetryPolicy(max_attempts=2, initial_interval=0.0, jitter=False, retry_on=ValueError)
-    assert heard(failing, retry_policy=policy) == [
+    assert record_errors(failing, retry_policy=policy) == [
         ("attempt_failed", "ValueError", "node"),
         ("task_finished", "ValueError", "node"),
         ("run_finished", "ValueError", "node"),
     ]
 
 
-def test_an_error_sent_to_a_handler_counts_too() -> None:
-    assert heard(failing, error_handler=lambda error: None)[0] == ("task_finished", "ValueError", "node")
+def test_an_error_passed_to_a_handler_is_reported() -> None:
+    assert record_errors(failing, error_handler=lambda error: None)[0] == ("task_finished", "ValueError", "node")
 
 
 def test_successful_events_have_no_error() -> None:
-    assert heard(lambda state: {"x": 2}) == [("task_finished", None, "node"), ("run_finished", None, None)]
+    assert record_errors(lambda state: {"x": 2}) == [("task_finished", None, "node"), ("run_finished", None, None)]
     assert error_of(Event("custom", "x")) == (None, None)
 
 
 @pytest.mark.parametrize(
-    ("error", "failed"), [(ValueError(), True), (None, False), (RunCancelled("x"), False), (Paused(), False)]
+    ("error", "is_failed"), [(ValueError(), True), (None, False), (RunCancelled("x"), False), (Paused(), False)]
 )
-def test_signals_and_cancellations_are_not_failures(error: Any, failed: bool) -> None:
-    assert is_failure(error) is failed
+def test_signals_and_cancellations_are_not_failures(error: Any, is_failed: bool) -> None:
+    assert is_failure(error) is is_failed
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [(InvalidUpdateError("x"), "SW-invalid-update-error"), (NotFound("x"), "SW-not-found"), (KeyError(), "KeyError")],
 )
-def test_the_code_of_an_error(error: Exception, code: str) -> None:
+def test_every_error_has_a_code(error: Exception, code: str) -> None:
     assert code_of(error) == code

@@ -10,7 +10,7 @@ from statewright.observe.event_facts import graph_name, run_key, task_key
 from statewright.testing import RecordingInstrument
 
 
-def recorded() -> RecordingInstrument:
+def record_events() -> RecordingInstrument:
     record = RecordingInstrument()
     inner = StateGraph({"x": append}).add_node("n", lambda state: {"x": [2]}).add_edge(START, "n").compile(name="inner")
     outer: Any = StateGraph({"x": append})
@@ -20,20 +20,20 @@ def recorded() -> RecordingInstrument:
     return record
 
 
-def test_events_of_one_task_have_one_key_and_other_tasks_another() -> None:
-    record = recorded()
+def test_each_task_has_its_own_key_in_all_its_events() -> None:
+    record = record_events()
     started = [task_key(event) for event in record.of_kind("task_started")]
     assert len(set(started)) == len(started) == 4
     assert set(started) == {task_key(event) for event in record.of_kind("task_finished")}
 
 
-def test_a_call_of_a_subgraph_is_a_run_of_its_own() -> None:
-    record = recorded()
+def test_each_call_of_a_subgraph_is_a_separate_run() -> None:
+    record = record_events()
     runs = [(graph_name(event), run_key(event)) for event in record.of_kind("run_started")]
     assert sorted(graph for graph, _ in runs) == ["inner", "inner", "outer"]
     assert len({key for _, key in runs}) == 3
 
 
-def test_an_event_from_nowhere_has_keys_too() -> None:
+def test_an_event_outside_of_tasks_has_a_key() -> None:
     event = Event("model_called", {}, run_id="r")
     assert (graph_name(event), task_key(event)) == ("", ("r", None, ""))

@@ -19,19 +19,19 @@ class State(TypedDict, total=False):
 
 @pytest.fixture
 def collector() -> Iterator[HTTPServer]:
-    """Takes what is sent, on loopback."""
+    """Yield a server on loopback that accepts spans and records the paths of requests."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
-            server.taken.append(self.path)  # pyright: ignore
+            server.received_paths.append(self.path)  # pyright: ignore
             self.send_response(200)
             self.end_headers()
 
         def log_message(self, *_: Any) -> None: ...
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    server.taken = []  # pyright: ignore
+    server.received_paths = []  # pyright: ignore
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield server
@@ -40,7 +40,7 @@ def collector() -> Iterator[HTTPServer]:
     server.server_close()
 
 
-def test_without_an_endpoint_there_are_no_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_endpoint_there_is_no_tracing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
     with tracing_from_environment() as tracing:
         assert tracing is None
@@ -52,4 +52,4 @@ def test_remaining_spans_are_sent_at_the_end(monkeypatch: pytest.MonkeyPatch, co
         assert tracing is not None
         graph = StateGraph(State).add_node("one", lambda state: {"n": 1}).add_edge(START, "one")
         graph.compile(instruments=[tracing]).invoke({})
-    assert collector.taken == ["/v1/traces"]
+    assert collector.received_paths == ["/v1/traces"]

@@ -20,7 +20,7 @@ def test_bound_fields_apply_within_the_block() -> None:
 
 
 @pytest.mark.parametrize("thread", [None, "t"])
-def test_fields_of_the_current_task(thread: str | None) -> None:
+def test_the_current_task_adds_its_fields(thread: str | None) -> None:
     result: list[dict[str, Any]] = []
 
     def node(state: Any) -> None:
@@ -30,8 +30,8 @@ def test_fields_of_the_current_task(thread: str | None) -> None:
     app = graph.compile(InMemorySaver() if thread else None)
     with bound(request_id="r"):
         app.invoke({"x": 1}, run_id="run", thread_id=thread)
-    named = {"thread_id": thread} if thread else {}
-    assert result == [{"request_id": "r", "run_id": "run", **named, "node": "n", "attempt": 1}]
+    thread_fields = {"thread_id": thread} if thread else {}
+    assert result == [{"request_id": "r", "run_id": "run", **thread_fields, "node": "n", "attempt": 1}]
 
 
 @pytest.mark.parametrize(
@@ -45,5 +45,5 @@ def test_fields_of_the_current_task(thread: str | None) -> None:
         (KeyError("k"), {"error_code": "KeyError", "error": "KeyError: 'k'"}),
     ],
 )
-def test_the_fields_of_an_error(error: Exception, fields: dict[str, Any]) -> None:
+def test_an_error_has_its_codes_and_its_text(error: Exception, fields: dict[str, Any]) -> None:
     assert error_fields(error) == fields

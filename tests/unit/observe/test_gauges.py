@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from statewright.observe.metrics import CallbackGauge
 
 
-def test_its_values_are_computed_when_they_are_read() -> None:
+def test_values_are_computed_when_they_are_read() -> None:
     registry, counts = CollectorRegistry(), {"running": 1.0}
     registry.register(CallbackGauge("runs", "Runs.", "status", lambda: counts))
     assert registry.get_sample_value("runs", {"status": "running"}) == 1
@@ -18,19 +18,19 @@ def test_its_values_are_computed_when_they_are_read() -> None:
     assert registry.get_sample_value("runs", {"status": "running"}) == 5
 
 
-def test_nothing_is_computed_before_it_is_read() -> None:
-    asked: list[int] = []
-    CollectorRegistry().register(CallbackGauge("runs", "Runs.", "status", lambda: asked.append(1) or {}))
-    assert asked == []
+def test_values_are_not_computed_before_they_are_read() -> None:
+    calls: list[int] = []
+    CollectorRegistry().register(CallbackGauge("runs", "Runs.", "status", lambda: calls.append(1) or {}))
+    assert calls == []
 
 
-def test_a_failed_count_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_gauge_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     registry = CollectorRegistry()
 
-    def fails() -> dict[str, float]:
+    def fail() -> dict[str, float]:
         raise OSError("no database")
 
-    registry.register(CallbackGauge("runs", "Runs.", "status", fails))
+    registry.register(CallbackGauge("runs", "Runs.", "status", fail))
     registry.register(CallbackGauge("others", "Others.", "status", lambda: {"a": 2}))
     with caplog.at_level(logging.ERROR):
         text = generate_latest(registry).decode()

@@ -9,7 +9,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as kn
 
 from statewright.observe.gen_ai import model_attributes, tool_attributes
 
-TOLD: dict[str, Any] = {
+MODEL_CALL: dict[str, Any] = {
     "model": "openai:gpt-5",
     "agent": "Guide",
     "input_tokens": 3,
@@ -20,8 +20,8 @@ TOLD: dict[str, Any] = {
 }
 
 
-def test_attributes_of_a_model_call() -> None:
-    assert model_attributes(TOLD) == {
+def test_a_model_call_has_the_conventional_attributes() -> None:
+    assert model_attributes(MODEL_CALL) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
         "gen_ai.system": "openai",
@@ -36,7 +36,7 @@ def test_attributes_of_a_model_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "provider"),
+    ("call", "provider"),
     [
         ({"model": "google-gla:gemini"}, "gcp.gemini"),
         ({"model": "bedrock:a.b:c"}, "bedrock:a.b"),
@@ -46,16 +46,16 @@ def test_attributes_of_a_model_call() -> None:
         ({}, None),
     ],
 )
-def test_the_provider_of_a_model_call(message: dict[str, Any], provider: str | None) -> None:
-    assert model_attributes(message).get("gen_ai.provider.name") == provider
+def test_the_provider_is_derived_from_the_name_of_the_model(call: dict[str, Any], provider: str | None) -> None:
+    assert model_attributes(call).get("gen_ai.provider.name") == provider
 
 
-def test_the_requested_model_may_differ_from_the_one_that_answered() -> None:
+def test_the_requested_and_the_answering_model_are_separate_attributes() -> None:
     result = model_attributes({"model": "gpt-5-2025", "request_model": "openai:gpt-5"})
     assert (result["gen_ai.request.model"], result["gen_ai.response.model"]) == ("gpt-5", "gpt-5-2025")
 
 
-def test_attributes_of_a_tool_call() -> None:
+def test_a_tool_call_has_the_conventional_attributes() -> None:
     assert tool_attributes({"tool": "weather", "call": "c1", "agent": "Guide"}) == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "weather",
@@ -65,7 +65,7 @@ def test_attributes_of_a_tool_call() -> None:
     }
 
 
-def test_all_names_are_those_of_the_conventions() -> None:
+def test_all_attribute_names_are_defined_by_the_conventions() -> None:
     names = {value for value in vars(known).values() if isinstance(value, str) and value.startswith("gen_ai.")}
-    said = {*model_attributes(TOLD), *tool_attributes({"tool": "t", "call": "c"})} - {"statewright.cost_usd"}
-    assert said <= names
+    used = {*model_attributes(MODEL_CALL), *tool_attributes({"tool": "t", "call": "c"})} - {"statewright.cost_usd"}
+    assert used <= names

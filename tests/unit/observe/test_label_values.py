@@ -29,7 +29,7 @@ def test_values_are_strings_of_limited_length() -> None:
     assert LabelValues(9)("x" * 1000, 7, None) == ("x" * MAX_LENGTH, "7", "None")
 
 
-def test_each_owner_has_a_limit_of_its_own() -> None:
+def test_each_owner_has_its_own_limit() -> None:
     values = LabelValues(3, most_per_owner=2)
     assert [values(name, owner="greedy") for name in "abcd"] == [("a",), ("b",), ("other",), ("other",)]
     assert [values(name, owner="modest") for name in "xa"] == [("x",), ("a",)]

@@ -16,10 +16,10 @@ from statewright.events import Event
 from statewright.observe.capture import CaptureLimits, LogCapture
 from statewright.testing import FakeClock
 
-log = logging.getLogger("tests.node")
+logger = logging.getLogger("tests.node")
 
 
-class Ids(Instrument):
+class TaskIds(Instrument):
     def __init__(self) -> None:
         self.by_node: dict[str | None, str] = {}
 
@@ -29,7 +29,7 @@ class Ids(Instrument):
 
 class Bench:
     def __init__(self, **options: Any) -> None:
-        self.ids = Ids()
+        self.ids = TaskIds()
         self.capture = LogCapture(clock=FakeClock(), level=logging.INFO, **options)
 
     def run(self, *, drives_async: bool = False, options: Any = None, **nodes: Any) -> None:
@@ -40,14 +40,14 @@ class Bench:
         with self.capture:
             asyncio.run(app.ainvoke({})) if drives_async else app.invoke({})
 
-    def said(self, node: str) -> list[tuple[Any, ...]]:
+    def take_lines(self, node: str) -> list[tuple[Any, ...]]:
         lines = self.capture.take(self.ids.by_node[node])
         return [(line["stream"], line["level"], line["logger"], line["message"]) for line in lines]
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was() -> Generator[None]:
-    """Every test leaves logging and the streams as they were."""
+def _check_restored_output() -> Generator[None]:
+    """Check that every test restores logging and the streams."""
     root = logging.getLogger()
     before = (sys.stdout, sys.stderr, root.level, list(root.handlers))
     yield
@@ -55,21 +55,21 @@ def _as_it_was() -> Generator[None]:
 
 
 def plain(state: Any) -> None:
-    log.info("got %s", 1)
-    log.debug("not wanted")
+    logger.info("got %s", 1)
+    logger.debug("below the level")
     print("printed", 2)
     print("to stderr", file=sys.stderr)
 
 
 async def coroutine(state: Any) -> None:
-    log.info("got %s", 1)
+    logger.info("got %s", 1)
     await asyncio.sleep(0)
-    log.debug("not wanted")
+    logger.debug("below the level")
     print("printed", 2)
     print("to stderr", file=sys.stderr)
 
 
-SAID = [
+EXPECTED = [
     ("log", "info", "tests.node", "got 1"),
     ("stdout", None, None, "printed 2"),
     ("stderr", None, None, "to stderr"),
@@ -80,20 +80,20 @@ SAID = [
 def test_output_of_nodes_is_captured_and_relayed(drives_async: bool, capsys: pytest.CaptureFixture[str]) -> None:
     bench = Bench()
     bench.run(drives_async=drives_async, plain=plain, coroutine=coroutine)
-    assert (bench.said("plain"), bench.said("coroutine")) == (SAID, SAID)
-    assert bench.said("plain") == []
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("printed 2\n" * 2, "to stderr\n" * 2)
+    assert (bench.take_lines("plain"), bench.take_lines("coroutine")) == (EXPECTED, EXPECTED)
+    assert bench.take_lines("plain") == []
+    results = capsys.readouterr()
+    assert (results.out, results.err) == ("printed 2\n" * 2, "to stderr\n" * 2)
 
 
-def test_a_line_says_when_where_and_in_which_attempt() -> None:
+def test_a_line_has_its_time_node_and_attempt() -> None:
     bench = Bench()
-    tries: list[int] = []
+    attempts: list[int] = []
 
     def flaky(state: Any) -> None:
-        tries.append(1)
-        print("try", len(tries))
-        if len(tries) < 2:
+        attempts.append(1)
+        print("try", len(attempts))
+        if len(attempts) < 2:
             raise ValueError("no")
 
     policy = RetryPolicy(max_attempts=2, initial_interval=0.0, jitter=False, retry_on=ValueError)
@@ -106,39 +106,39 @@ def test_a_line_says_when_where_and_in_which_attempt() -> None:
     ]
 
 
-def test_an_error_is_kept_with_its_traceback_and_without_secrets() -> None:
+def test_an_error_is_captured_with_its_traceback_and_without_secrets() -> None:
     bench = Bench()
 
     def node(state: Any) -> None:
         try:
             raise ValueError("password=hunter2")
         except ValueError:
-            log.exception("It went wrong")
+            logger.exception("It went wrong")
 
     bench.run(n=node)
-    ((_, level, _, message),) = bench.said("n")
+    ((_, level, _, message),) = bench.take_lines("n")
     assert level == "error"
     assert message.startswith("It went wrong\nTraceback (most recent call last):")
     assert message.endswith("ValueError: password=[redacted]")
 
 
-def test_outside_of_tasks_nothing_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_outside_of_tasks_is_not_captured(capsys: pytest.CaptureFixture[str]) -> None:
     bench = Bench()
     with bench.capture:
-        log.info("outside")
+        logger.info("outside")
         print("outside")
     assert bench.capture._buffer._tasks == {}
     assert capsys.readouterr().out == "outside\n"
 
 
-def test_arguments_that_do_not_fit_are_kept_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_message_is_captured_unformatted_if_its_arguments_do_not_fit(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     record = logging.LogRecord("tests", logging.INFO, "", 1, "%d of", ("x",), None)
     bench.run(n=lambda state: bench.capture._capture_record(record))
-    assert bench.said("n") == [("log", "info", "tests", "%d of")]
+    assert bench.take_lines("n") == [("log", "info", "tests", "%d of")]
 
 
-def test_limits_hold() -> None:
+def test_the_number_of_lines_of_a_task_is_limited() -> None:
     bench = Bench(limits=CaptureLimits(lines=3))
 
     def node(state: Any) -> None:
@@ -146,10 +146,10 @@ def test_limits_hold() -> None:
             print(number)
 
     bench.run(n=node)
-    assert [message for *_, message in bench.said("n")] == ["0", "1", "2", "7 more lines were dropped."]
+    assert [message for *_, message in bench.take_lines("n")] == ["0", "1", "2", "7 more lines were dropped."]
 
 
-def test_installing_twice_is_installing_once_and_the_rest_is_put_back() -> None:
+def test_installing_twice_has_no_effect_and_uninstalling_restores_everything() -> None:
     root, streams = logging.getLogger(), (sys.stdout, sys.stderr)
     handlers, level = list(root.handlers), root.level
     capture = LogCapture(level=logging.DEBUG)
@@ -161,14 +161,14 @@ def test_installing_twice_is_installing_once_and_the_rest_is_put_back() -> None:
     assert ((sys.stdout, sys.stderr), root.handlers, root.level) == (streams, handlers, level)
 
 
-def test_whoever_came_after_it_stays() -> None:
+def test_uninstalling_keeps_streams_that_were_installed_later() -> None:
     first, second = LogCapture(), LogCapture()
     before = sys.stdout
     first.install()
     second.install()
-    theirs = sys.stdout
+    second_stream = sys.stdout
     first.uninstall()
-    assert sys.stdout is theirs
+    assert sys.stdout is second_stream
     second.uninstall()
     sys.stdout, sys.stderr = before, sys.stderr.original  # type: ignore[union-attr]
 
@@ -209,12 +209,12 @@ if sys.argv[1] == "with":
 
 
 def test_a_program_without_handlers_writes_the_same_output() -> None:
-    """Python shows warnings of programs that have set up no handler. Having one of ours must not hide them."""
-    shown = {
-        how: subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)
-        for how in ("with", "without")
+    """Python shows warnings of programs that have no handler; the handler of the capture must not hide them."""
+    results = {
+        mode: subprocess.run([sys.executable, "-c", PROGRAM, mode], capture_output=True, text=True, check=True)
+        for mode in ("with", "without")
     }
-    assert shown["with"].stderr == shown["without"].stderr
-    assert "outside 1\n" in shown["with"].stderr
-    assert shown["with"].stderr.count("inside\n") == 1
-    assert shown["with"].stdout == shown["without"].stdout + "[['inside']]\n"
+    assert results["with"].stderr == results["without"].stderr
+    assert "outside 1\n" in results["with"].stderr
+    assert results["with"].stderr.count("inside\n") == 1
+    assert results["with"].stdout == results["without"].stdout + "[['inside']]\n"

@@ -63,7 +63,9 @@ except InvalidConfig as error:
 
 
 def test_a_missing_library_is_named() -> None:
-    said = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
-    assert "the library 'prometheus_client', which is not installed. Run `pip install 'statewright[metrics]'`." in said
-    assert len(said.splitlines()) == 1
+    output = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
+    assert (
+        "the library 'prometheus_client', which is not installed. Run `pip install 'statewright[metrics]'`." in output
+    )
+    assert len(output.splitlines()) == 1
     assert import_prometheus().__name__ == "prometheus_client"

@@ -17,7 +17,7 @@ from statewright.testing import FakeClock
 
 
 def samples(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
-    """The values of a metric, as a reader of the exposition format sees them, by its labels."""
+    """Return the values of a metric by its labels, read from the exposition format."""
     return {
         tuple(value for _, value in sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(metrics.render().decode())
@@ -34,11 +34,11 @@ def chain(**nodes: Any) -> StateGraph:
     return graph
 
 
-def say(state: Any) -> dict[str, Any]:
-    return {"log": ["said"]}
+def append_entry(state: Any) -> dict[str, Any]:
+    return {"log": ["entry"]}
 
 
-def test_times_of_runs_supersteps_and_tasks() -> None:
+def test_times_of_runs_supersteps_and_tasks_are_measured() -> None:
     clock = FakeClock()
     metrics = Metrics(clock=clock)
 
@@ -53,11 +53,11 @@ def test_times_of_runs_supersteps_and_tasks() -> None:
 
 
 @pytest.mark.parametrize("drives_async", [False, True])
-def test_a_call_has_its_outcome_as_status_and_includes_subgraphs(drives_async: bool) -> None:
+def test_runs_are_counted_by_outcome_without_their_subgraphs(drives_async: bool) -> None:
     metrics = Metrics()
 
     def ask(state: Any) -> None:
-        interrupt("well?")
+        interrupt("go on?")
 
     inner = chain(ask=ask).compile(name="inner")
     app = chain(outer=inner).compile(InMemorySaver(), instruments=[metrics], name="outer")
@@ -83,7 +83,7 @@ def test_all_failed_attempts_are_counted() -> None:
     assert samples(metrics, "graph_invalid_update_errors_total") == {}
 
 
-def test_refused_updates_by_graph_node_and_code() -> None:
+def test_refused_updates_are_counted_by_graph_node_and_code() -> None:
     metrics = Metrics()
     app = chain(n=lambda state: 7).compile(instruments=[metrics], name="g")
     for _ in range(2):
@@ -92,17 +92,17 @@ def test_refused_updates_by_graph_node_and_code() -> None:
     assert samples(metrics, "graph_invalid_update_errors_total") == {("SW-invalid-update-error", "g", "n"): 2}
 
 
-def test_the_size_of_commits_if_the_saver_reports_it(tmp_path: Any) -> None:
+def test_the_size_of_commits_is_measured_if_the_saver_reports_it(tmp_path: Any) -> None:
     metrics = Metrics()
     with SqliteSaver(tmp_path / "x.db") as saver:
-        app = chain(a=say, b=say).compile(saver, instruments=[metrics], name="g")
+        app = chain(a=append_entry, b=append_entry).compile(saver, instruments=[metrics], name="g")
         app.invoke({}, thread_id="t", durability="sync")
         app.invoke({}, thread_id="u", durability="async")
     assert samples(metrics, "graph_checkpoint_size_bytes_count") == {("g",): 6}
     assert samples(metrics, "graph_checkpoint_size_bytes_sum")["g",] > 6
 
 
-def test_calls_of_models_and_tools() -> None:
+def test_calls_of_models_and_tools_are_counted() -> None:
     metrics = Metrics()
 
     def call(state: Any, runtime: Runtime[Any]) -> None:
@@ -117,7 +117,7 @@ def test_calls_of_models_and_tools() -> None:
     assert samples(metrics, "statewright_tool_calls_total") == {("ok", "add"): 1, ("error", "add"): 1}
 
 
-def test_reports_of_a_server() -> None:
+def test_a_server_reports_requests_queue_times_and_deliveries() -> None:
     metrics = Metrics()
     metrics.count_runs_by(lambda: {"running": 2, "failed": 1})
     metrics.record_queue_time(0.5)
@@ -153,19 +153,19 @@ def test_user_defined_labels_are_limited() -> None:
 
 def test_abandoned_runs_do_not_leak_memory() -> None:
     metrics = Metrics()
-    app = chain(a=say, b=say).compile(instruments=[metrics])
+    app = chain(a=append_entry, b=append_entry).compile(instruments=[metrics])
     for _ in range(20):
         parts = app.stream({})
         next(parts)
         parts.close()
     app.invoke({})
     ends = {("Graph", "completed"): 1, ("Graph", "cancelled"): 20}
-    # Another thread tells of a stream that is dropped: closing it may be the work of a finaliser.
+    # A finaliser on another thread may close the stream.
     until(lambda: samples(metrics, "statewright_run_seconds_count") == ends)
     assert len(metrics._start_times) == 0
 
 
-def test_instances_have_registries_of_their_own() -> None:
+def test_each_instance_has_its_own_registry() -> None:
     first = Metrics()
     second = Metrics()
     first.record_delivery("x")

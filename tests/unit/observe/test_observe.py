@@ -13,10 +13,10 @@ def test_all_public_names_exist() -> None:
     assert all(hasattr(observe, name) for name in observe.__all__)
 
 
-def test_importing_it_loads_no_library() -> None:
+def test_importing_the_package_loads_no_optional_library() -> None:
     code = (
         "import sys, statewright.observe\n"
         "print([name for name in ('prometheus_client', 'opentelemetry', 'structlog') if name in sys.modules])"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == "[]\n"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == "[]\n"

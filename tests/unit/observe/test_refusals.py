@@ -18,34 +18,34 @@ class State(TypedDict, total=False):
     x: int
 
 
-class Found(Instrument):
-    """Keeps what every event that may tell of a refusal tells of it."""
+class RefusalRecorder(Instrument):
+    """Records the refusals that events report."""
 
     def __init__(self) -> None:
         self._refusals = RefusedUpdates()
-        self.found: list[tuple[str, str]] = []
+        self.refusals: list[tuple[str, str]] = []
 
-    def _look(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         result = self._refusals.find(event)
         if result is not None:
-            self.found.append((result[0], result[1].code))
+            self.refusals.append((result[0], result[1].code))
 
-    on_task_finished = on_run_finished = on_attempt_failed = on_run_broken_off = _look
+    on_task_finished = on_run_finished = on_attempt_failed = on_run_broken_off = _record
 
 
-def found_in(graph: StateGraph, saver: Any = None, given: Any = None) -> list[tuple[str, str]]:
-    """What is found when the graph runs, which is the same from both drivers."""
+def find_refusals(graph: StateGraph, saver: Any = None, value: Any = None) -> list[tuple[str, str]]:
+    """Run the graph with both drivers, which must report the same refusals, and return these."""
     result: list[list[tuple[str, str]]] = []
-    for runs_async in (False, True):
-        heard = Found()
-        app = graph.compile(saver and saver(), instruments=[heard], debug=True, unknown_keys="error")
+    for drives_async in (False, True):
+        recorder = RefusalRecorder()
+        app = graph.compile(saver and saver(), instruments=[recorder], debug=True, unknown_keys="error")
         options: dict[str, Any] = {"thread_id": "t"} if saver else {}
         with suppress(RunError):
-            if runs_async:
-                asyncio.run(app.ainvoke(given or {"x": 1}, **options))
+            if drives_async:
+                asyncio.run(app.ainvoke(value or {"x": 1}, **options))
             else:
-                app.invoke(given or {"x": 1}, **options)
-        result.append(heard.found)
+                app.invoke(value or {"x": 1}, **options)
+        result.append(recorder.refusals)
     assert result[0] == result[1]
     return result[0]
 
@@ -54,7 +54,7 @@ def single(node: Any, **options: Any) -> StateGraph:
     return StateGraph(State).add_node("node", node, **options).add_edge(START, "node")
 
 
-def in_place(state: Any) -> None:
+def mutate_state(state: Any) -> None:
     state["x"].append(1)
 
 
@@ -67,54 +67,55 @@ def in_place(state: Any) -> None:
         (lambda state: Command(goto="nowhere"), "SW-unknown-target"),
     ],
 )
-def test_an_answer_that_no_update_can_be_made_of(node: Any, code: str, saver: Any) -> None:
-    assert found_in(single(node), saver) == [("node", code)]
+def test_an_invalid_result_of_a_node_is_a_refusal(node: Any, code: str, saver: Any) -> None:
+    assert find_refusals(single(node), saver) == [("node", code)]
 
 
-def test_a_conditional_edge_that_leads_nowhere() -> None:
+def test_a_conditional_edge_to_an_unknown_node_is_a_refusal() -> None:
     graph = StateGraph(State).add_node("node", lambda state: None).add_edge(START, "node")
     graph.add_conditional_edges("node", lambda state: "nowhere", {"end": END})
-    assert found_in(graph) == [("node", "SW-unknown-target")]
+    assert find_refusals(graph) == [("node", "SW-unknown-target")]
 
 
-def test_state_that_was_changed_in_place() -> None:
-    graph = StateGraph({"x": list}).add_node("node", in_place).add_edge(START, "node")
-    assert found_in(graph, given={"x": [1]}) == [("node", "SW-mutated-state")]
+def test_state_mutated_in_place_is_a_refusal() -> None:
+    graph = StateGraph({"x": list}).add_node("node", mutate_state).add_edge(START, "node")
+    assert find_refusals(graph, value={"x": [1]}) == [("node", "SW-mutated-state")]
 
 
 @pytest.mark.parametrize("saver", [None, InMemorySaver])
-def test_two_writers_of_one_value_which_only_the_end_of_the_run_tells(saver: Any) -> None:
+def test_conflicting_writes_are_found_at_the_end_of_the_run(saver: Any) -> None:
     graph = StateGraph(State)
     for name in "ba":
         graph.add_node(name, lambda state: {"x": 2}).add_edge(START, name)
-    assert found_in(graph, saver) == [("a+b", "SW-conflicting-writes")]
+    assert find_refusals(graph, saver) == [("a+b", "SW-conflicting-writes")]
 
 
 def test_a_refused_update_of_a_subgraph_is_found_once() -> None:
     inner = single(lambda state: 7).compile()
     outer = StateGraph(State).add_node("outer", inner).add_edge(START, "outer")
-    heard = found_in(outer)
-    assert heard == [("node", "SW-invalid-update-error")]
+    assert find_refusals(outer) == [("node", "SW-invalid-update-error")]
 
 
-def test_each_attempt_is_a_refusal_of_its_own() -> None:
+def test_each_refused_attempt_is_counted() -> None:
     policy = RetryPolicy(max_attempts=3, initial_interval=0.0, jitter=False, retry_on=RunError)
-    assert found_in(single(lambda state: 7, retry_policy=policy)) == [("node", "SW-invalid-update-error")] * 3
+    assert find_refusals(single(lambda state: 7, retry_policy=policy)) == [("node", "SW-invalid-update-error")] * 3
 
 
-def test_a_refusal_that_a_handler_made_good_counts_too() -> None:
-    assert found_in(single(lambda state: 7, error_handler=lambda error: None)) == [("node", "SW-invalid-update-error")]
+def test_a_refusal_passed_to_an_error_handler_is_counted() -> None:
+    assert find_refusals(single(lambda state: 7, error_handler=lambda error: None)) == [
+        ("node", "SW-invalid-update-error")
+    ]
 
 
-def test_input_that_was_refused_concerns_no_node() -> None:
-    assert found_in(single(lambda state: None), given={"unknown": 1}) == [("", "SW-invalid-update-error")]
+def test_a_refused_input_has_no_node() -> None:
+    assert find_refusals(single(lambda state: None), value={"unknown": 1}) == [("", "SW-invalid-update-error")]
 
 
 def failing(state: Any) -> None:
     raise ValueError("a node's own")
 
 
-def test_other_errors_are_none() -> None:
+def test_other_errors_are_not_refusals() -> None:
     graph = single(failing, error_handler=lambda error: None)
-    assert found_in(graph) == []
+    assert find_refusals(graph) == []
     assert RefusedUpdates().find(Event("custom", (1, 2))) is None

@@ -58,11 +58,11 @@ def test_an_entered_span_is_current_until_it_is_left(bench: Bench) -> None:
     assert bench.spans.has_current
     bench.spans.leave(opened)
     assert trace.get_current_span() is before
-    bench.spans.leave(opened)  # again: nothing happens
+    bench.spans.leave(opened)  # leaving it again has no effect
     assert trace.get_current_span() is before
 
 
-def test_a_span_that_is_not_current_is_not_left(bench: Bench) -> None:
+def test_leaving_a_span_that_is_not_current_does_nothing(bench: Bench) -> None:
     first, second = bench.spans.open("a", {}, 1), bench.spans.open("b", {}, 1)
     token = context.attach(trace.set_span_in_context(second.span))
     try:
@@ -94,12 +94,12 @@ def test_an_error_may_be_recorded_by_name_only(bench: Bench) -> None:
     assert (bench.ended[0].events, bench.ended[0].status.description) == ((), "ValueError: x")
 
 
-def test_a_span_that_would_begin_later_is_dropped(bench: Bench) -> None:
+def test_a_span_that_would_end_before_it_begins_is_dropped(bench: Bench) -> None:
     bench.spans.close(bench.spans.open("a", {}, 10), 9)
     assert bench.ended == []
 
 
-def test_a_remote_parent(bench: Bench) -> None:
+def test_metadata_can_name_a_remote_parent(bench: Bench) -> None:
     parent = bench.spans.remote_context({"traceparent": TRACEPARENT, "tracestate": "a=b", "other": 1})
     bench.spans.close(bench.spans.open("a", {}, 1, parent=parent), 2)
     (span,) = bench.ended
@@ -112,7 +112,7 @@ def test_an_invalid_parent_is_ignored(bench: Bench, metadata: dict[str, Any]) ->
     assert bench.spans.remote_context(metadata) is None
 
 
-def test_an_invalid_parent_is_not_replaced_by_the_current_span(bench: Bench) -> None:
+def test_a_missing_parent_is_not_replaced_by_the_current_span(bench: Bench) -> None:
     remote = bench.spans.remote_context({"traceparent": TRACEPARENT})
     assert remote is not None
     token = context.attach(remote)
@@ -122,7 +122,7 @@ def test_an_invalid_parent_is_not_replaced_by_the_current_span(bench: Bench) -> 
         context.detach(token)
 
 
-def test_an_instant_in_nanoseconds() -> None:
+def test_an_instant_is_converted_to_nanoseconds() -> None:
     assert nanoseconds(datetime(1970, 1, 1, 0, 0, 1, 5, tzinfo=UTC)) == 1_000_005_000
 
 
@@ -139,6 +139,6 @@ except InvalidConfig as error:
 
 
 def test_a_missing_library_is_named() -> None:
-    said = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
-    assert said.startswith("Traces need the library 'opentelemetry")
-    assert said.endswith(", which is not installed. Run `pip install 'statewright[otel]'`.\n")
+    output = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
+    assert output.startswith("Traces need the library 'opentelemetry")
+    assert output.endswith(", which is not installed. Run `pip install 'statewright[otel]'`.\n")

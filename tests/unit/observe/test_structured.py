@@ -83,16 +83,16 @@ def test_without_a_terminal_text_has_no_colours() -> None:
     assert "\x1b" not in stream.getvalue()
 
 
-def test_the_configuration_is_undone() -> None:
+def test_undoing_the_configuration_restores_the_logger() -> None:
     logger, stream = logging.getLogger("statewright"), io.StringIO()
     before = (list(logger.handlers), logger.level)
     configured = configure_logging(stream=stream, level="debug")
-    log.debug("heard")
+    log.debug("logged")
     configured.undo()
     configured.undo()
-    log.warning("not heard")
+    log.warning("not logged")
     assert (list(logger.handlers), logger.level) == before
-    assert [event["event"] for event in events(stream)] == ["heard"]
+    assert [event["event"] for event in events(stream)] == ["logged"]
 
 
 def test_levels_set_by_other_code_are_kept() -> None:
@@ -109,39 +109,39 @@ def test_the_level_and_the_loggers_can_be_chosen() -> None:
     other = logging.getLogger("another.library")
     with configure_logging(stream=stream, level=logging.WARNING, loggers=["statewright", "another"]):
         log.info("too quiet")
-        log.warning("ours")
-        other.warning("theirs")
-    assert [event["event"] for event in events(stream)] == ["ours", "theirs"]
+        log.warning("own")
+        other.warning("foreign")
+    assert [event["event"] for event in events(stream)] == ["own", "foreign"]
 
 
 def test_other_loggers_are_not_changed() -> None:
     stream = io.StringIO()
     with configure_logging(stream=stream):
-        logging.getLogger("another.library").error("theirs")
+        logging.getLogger("another.library").error("foreign")
     assert stream.getvalue() == ""
 
 
 def test_logs_bypass_tees_of_the_stream() -> None:
-    heard: list[str] = []
+    captured: list[str] = []
     stream = io.StringIO()
-    with configure_logging(stream=Tee(stream, heard.append)):  # type: ignore[arg-type]
+    with configure_logging(stream=Tee(stream, captured.append)):  # type: ignore[arg-type]
         log.info("once")
     assert len(events(stream)) == 1
-    assert heard == []
+    assert captured == []
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"format": "jsn"}, "format cannot be 'jsn'. Did you mean 'json'\\? Formats: console, json."),
         ({"level": "inf"}, "level cannot be 'inf'. Did you mean 'INFO'\\? Levels: "),
     ],
 )
-def test_invalid_options_are_refused_without_effect(given: Any, message: str) -> None:
+def test_invalid_options_are_refused_without_effect(options: Any, message: str) -> None:
     logger = logging.getLogger("statewright")
     before = list(logger.handlers)
     with pytest.raises(InvalidConfig, match=message):
-        configure_logging(**given)
+        configure_logging(**options)
     assert logger.handlers == before
 
 
@@ -158,6 +158,6 @@ except InvalidConfig as error:
 
 
 def test_a_missing_library_is_named() -> None:
-    said = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
-    assert "the library 'structlog', which is not installed. Run `pip install 'statewright[server]'`." in said
-    assert len(said.splitlines()) == 1
+    output = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
+    assert "the library 'structlog', which is not installed. Run `pip install 'statewright[server]'`." in output
+    assert len(output.splitlines()) == 1

@@ -11,30 +11,30 @@ from statewright.observe.capture import Tee, original_stream
 
 
 def test_written_text_is_captured_and_relayed() -> None:
-    heard: list[str] = []
+    captured: list[str] = []
     stream = io.StringIO()
-    tee = Tee(stream, heard.append)
+    tee = Tee(stream, captured.append)
     print("a", 1, file=tee)
     tee.writelines(["b", "c"])
-    assert (stream.getvalue(), "".join(heard)) == ("a 1\nbc", "a 1\nbc")
+    assert (stream.getvalue(), "".join(captured)) == ("a 1\nbc", "a 1\nbc")
     assert tee.write("four") == 4
 
 
-def test_it_captures_until_it_is_stopped() -> None:
-    heard: list[str] = []
+def test_a_stopped_tee_captures_nothing() -> None:
+    captured: list[str] = []
     stream = io.StringIO()
-    tee = Tee(stream, heard.append)
+    tee = Tee(stream, captured.append)
     tee.stop()
     tee.write("a")
-    assert (stream.getvalue(), heard) == ("a", [])
+    assert (stream.getvalue(), captured) == ("a", [])
 
 
 def test_errors_of_the_listener_do_not_reach_the_caller() -> None:
-    def fails(text: str) -> None:
+    def fail(text: str) -> None:
         raise ValueError(text)
 
     stream = io.StringIO()
-    Tee(stream, fails).write("a")
+    Tee(stream, fail).write("a")
     assert stream.getvalue() == "a"
 
 
@@ -56,7 +56,7 @@ def test_everything_else_is_delegated_to_the_stream() -> None:
     assert list(Tee(io.StringIO("a\nb"), lambda text: None)) == ["a\n", "b"]
 
 
-def test_the_original_stream_of_nested_tees() -> None:
+def test_the_original_stream_of_nested_tees_is_found() -> None:
     stream = io.StringIO()
     assert original_stream(Tee(Tee(stream, print), print)) is stream
     assert original_stream(sys.__stdout__) is sys.__stdout__

@@ -43,14 +43,14 @@ TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 class Bench:
-    """A provider that keeps spans, and what a test wants to know of them."""
+    """A provider that records spans, with their names and paths."""
 
     def __init__(self, clock: Any = None) -> None:
         self.exporter = InMemorySpanExporter()
         self.provider = TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         self.tracing = Tracing(self.provider, clock=clock)
-        self.own = self.provider.get_tracer("test")
+        self.tracer = self.provider.get_tracer("test")
 
     def app(self, graph: StateGraph, saver: Any = None, **options: Any) -> Any:
         return graph.compile(saver, instruments=[self.tracing], **options)
@@ -63,7 +63,7 @@ class Bench:
         return [span for span in self.ended if span.name == name]
 
     def path(self, span: ReadableSpan) -> list[str]:
-        """The names from the outermost span to this one."""
+        """Return the names from the outermost span to this one."""
         by_id = {item.context.span_id: item for item in self.ended if item.context}
         names = [span.name]
         while span.parent is not None and span.parent.span_id in by_id:
@@ -89,17 +89,17 @@ def chain(**nodes: Any) -> StateGraph:
     return graph
 
 
-def beside(**nodes: Any) -> StateGraph:
+def parallel(**nodes: Any) -> StateGraph:
     graph = StateGraph({"log": append})
     for name, node in nodes.items():
         graph.add_node(name, node).add_edge(START, name)
     return graph
 
 
-def run(app: Any, drives_async: bool, given: Any = None, **options: Any) -> Any:
+def run(app: Any, drives_async: bool, value: Any = None, **options: Any) -> Any:
     if not drives_async:
-        return app.invoke({} if given is None else given, **options)
-    return asyncio.run(app.ainvoke({} if given is None else given, **options))
+        return app.invoke({} if value is None else value, **options)
+    return asyncio.run(app.ainvoke({} if value is None else value, **options))
 
 
 both = pytest.mark.parametrize("drives_async", [False, True])
@@ -108,7 +108,7 @@ savers = pytest.mark.parametrize("saver", [None, InMemorySaver])
 
 @both
 @savers
-def test_run_superstep_node(bench: Bench, drives_async: bool, saver: Any) -> None:
+def test_a_run_has_nested_spans_for_supersteps_and_nodes(bench: Bench, drives_async: bool, saver: Any) -> None:
     app = bench.app(chain(a=lambda s: None, b=lambda s: None), saver and saver(), name="g")
     run(app, drives_async, run_id="r-1", **({"thread_id": "t"} if saver else {}))
     assert bench.paths == [
@@ -130,23 +130,23 @@ def test_run_superstep_node(bench: Bench, drives_async: bool, saver: Any) -> Non
     }
     assert node.attributes["statewright.task_id"]
     assert node.attributes.get("statewright.thread_id") == ("t" if saver else None)
-    (whole,) = bench.named("run g")
-    assert whole.attributes is not None
-    assert whole.attributes["statewright.status"] == "completed"
+    (run_span,) = bench.named("run g")
+    assert run_span.attributes is not None
+    assert run_span.attributes["statewright.status"] == "completed"
 
 
-def own_span(bench: Bench, name: str) -> Any:
+def create_span_node(bench: Bench, name: str) -> Any:
     def node(state: Any) -> None:
-        with bench.own.start_as_current_span(name):
+        with bench.tracer.start_as_current_span(name):
             pass
 
     return node
 
 
-def own_span_async(bench: Bench, name: str) -> Any:
+def create_async_span_node(bench: Bench, name: str) -> Any:
     async def node(state: Any) -> None:
         await asyncio.sleep(0)
-        with bench.own.start_as_current_span(name):
+        with bench.tracer.start_as_current_span(name):
             await asyncio.sleep(0)
 
     return node
@@ -154,16 +154,16 @@ def own_span_async(bench: Bench, name: str) -> Any:
 
 @both
 @savers
-@pytest.mark.parametrize("makes", [own_span, own_span_async])
-@pytest.mark.parametrize("shape", [chain, beside])
+@pytest.mark.parametrize("create_node", [create_span_node, create_async_span_node])
+@pytest.mark.parametrize("shape", [chain, parallel])
 @pytest.mark.parametrize("options", [{}, {"timeout": 60.0}, {"retry_policy": RetryPolicy(max_attempts=2)}])
-def test_spans_of_users_are_nested_in_the_span_of_the_node(
-    bench: Bench, makes: Any, shape: Any, drives_async: bool, saver: Any, options: Any
+def test_spans_created_by_a_node_are_nested_in_its_span(
+    bench: Bench, create_node: Any, shape: Any, drives_async: bool, saver: Any, options: Any
 ) -> None:
     graph = StateGraph({"log": append})
     for name in "ab":
-        graph.add_node(name, makes(bench, f"own {name}"), **options)
-        graph.add_edge(START if name == "a" or shape is beside else "a", name)
+        graph.add_node(name, create_node(bench, f"own {name}"), **options)
+        graph.add_edge(START if name == "a" or shape is parallel else "a", name)
     app = bench.app(graph, saver and saver(), name="g")
     outside = trace.get_current_span()
     run(app, drives_async, **({"thread_id": "t", "durability": "sync"} if saver else {}))
@@ -175,30 +175,30 @@ def test_spans_of_users_are_nested_in_the_span_of_the_node(
 
 @both
 def test_a_call_is_part_of_the_trace_of_its_caller(bench: Bench, drives_async: bool) -> None:
-    with bench.own.start_as_current_span("caller") as caller:
+    with bench.tracer.start_as_current_span("caller") as caller:
         run(bench.app(chain(a=lambda s: None), name="g"), drives_async)
         assert trace.get_current_span() is caller
     assert "caller > run g > superstep 1 > node a" in bench.paths
 
 
 @both
-def test_the_metadata_name_a_remote_parent(bench: Bench, drives_async: bool) -> None:
+def test_metadata_can_name_a_remote_parent(bench: Bench, drives_async: bool) -> None:
     config = {"metadata": {"traceparent": TRACEPARENT}}
     inner = chain(n=lambda s: None).compile(name="inner")
     run(bench.app(chain(a=inner), name="g"), drives_async, config=config)
-    (whole,) = bench.named("run g")
-    assert whole.parent is not None
-    assert f"{whole.parent.trace_id:032x}-{whole.parent.span_id:016x}" == TRACEPARENT[3:-3]
+    (run_span,) = bench.named("run g")
+    assert run_span.parent is not None
+    assert f"{run_span.parent.trace_id:032x}-{run_span.parent.span_id:016x}" == TRACEPARENT[3:-3]
     assert bench.path(bench.named("node n")[0])[-3:] == ["run inner", "superstep 1", "node n"]
 
 
 @both
-def test_a_subgraph_is_a_run_within_its_node(bench: Bench, drives_async: bool) -> None:
-    inner = chain(n=own_span(bench, "own")).compile(name="inner")
-    run(bench.app(beside(a=inner, b=inner), name="g"), drives_async)
+def test_a_subgraph_is_a_run_nested_in_its_node(bench: Bench, drives_async: bool) -> None:
+    inner = chain(n=create_span_node(bench, "own")).compile(name="inner")
+    run(bench.app(parallel(a=inner, b=inner), name="g"), drives_async)
     for name in "ab":
-        way = f"run g > superstep 1 > node {name} > run inner > superstep 1 > node n > own"
-        assert bench.paths.count(way) == 1
+        path = f"run g > superstep 1 > node {name} > run inner > superstep 1 > node n > own"
+        assert bench.paths.count(path) == 1
 
 
 def test_a_subgraph_called_by_a_node_is_nested_too(bench: Bench) -> None:
@@ -211,12 +211,12 @@ def test_a_subgraph_called_by_a_node_is_nested_too(bench: Bench) -> None:
 def test_each_attempt_has_a_span(drives_async: bool) -> None:
     clock = FakeClock(jumps=True)
     bench = Bench(clock)
-    tries: list[int] = []
+    attempts: list[int] = []
 
     def flaky(state: Any) -> None:
-        with bench.own.start_as_current_span(f"own {len(tries)}"):
-            tries.append(1)
-            if len(tries) < 3:
+        with bench.tracer.start_as_current_span(f"own {len(attempts)}"):
+            attempts.append(1)
+            if len(attempts) < 3:
                 raise ValueError("token=abc")
 
     policy = RetryPolicy(max_attempts=3, initial_interval=10.0, backoff_factor=2.0, jitter=False, retry_on=ValueError)
@@ -246,30 +246,30 @@ def test_a_failure_is_recorded_by_node_and_run_and_leaves_no_current_span(
     with suppress(ValueError):
         run(app, drives_async, **({"thread_id": "t"} if saver else {}))
     assert trace.get_current_span() is outside
-    (node,), (whole,) = bench.named("node a"), bench.named("run g")
-    for span in (node, whole):
+    (node,), (run_span,) = bench.named("node a"), bench.named("run g")
+    for span in (node, run_span):
         assert span.status.description == "ValueError: no"
         assert span.attributes is not None
         assert span.attributes["error.type"] == "ValueError"
-    assert (len(node.events), len(whole.events)) == (1, 0)
+    assert (len(node.events), len(run_span.events)) == (1, 0)
 
 
-def test_an_error_outside_of_nodes_is_described_by_the_run(bench: Bench) -> None:
+def test_an_error_outside_of_nodes_is_recorded_by_the_run(bench: Bench) -> None:
     graph = StateGraph({"x": int})
     for name in "ab":
         graph.add_node(name, lambda state: {"x": 1}).add_edge(START, name)
     app = bench.app(graph, name="g")
     with suppress(Exception):
         app.invoke({})
-    (whole,) = bench.named("run g")
-    assert whole.attributes is not None
-    assert whole.attributes["error.type"] == "SW-conflicting-writes"
-    assert len(whole.events) == 1
+    (run_span,) = bench.named("run g")
+    assert run_span.attributes is not None
+    assert run_span.attributes["error.type"] == "SW-conflicting-writes"
+    assert len(run_span.events) == 1
     assert [span.status.status_code for span in bench.ended if span.name.startswith("node")] == [StatusCode.UNSET] * 2
 
 
 def ask(state: Any) -> None:
-    interrupt("well?")
+    interrupt("go on?")
 
 
 @both
@@ -298,7 +298,7 @@ def test_a_failed_commit_ends_the_trace_and_leaves_no_current_span(bench: Bench,
     assert bench.named("run g")[0].status.description == "OSError: no disk"
 
 
-def test_a_stream_that_is_abandoned_ends_its_trace(bench: Bench) -> None:
+def test_an_abandoned_stream_ends_its_trace(bench: Bench) -> None:
     app = bench.app(chain(a=lambda s: None, b=lambda s: None), InMemorySaver(), name="g")
     parts = app.stream({}, thread_id="t", durability="sync")
     outside = trace.get_current_span()
@@ -306,32 +306,32 @@ def test_a_stream_that_is_abandoned_ends_its_trace(bench: Bench) -> None:
         next(parts)
         assert trace.get_current_span() is outside
     parts.close()
-    until(lambda: bench.named("run g"))  # another thread tells of it: closing may be the work of a finaliser
-    (whole,) = bench.named("run g")
-    assert whole.attributes is not None
-    assert (whole.attributes["statewright.status"], whole.status.status_code) == ("cancelled", StatusCode.UNSET)
+    until(lambda: bench.named("run g"))  # a finaliser on another thread may close the stream
+    (run_span,) = bench.named("run g")
+    assert run_span.attributes is not None
+    assert (run_span.attributes["statewright.status"], run_span.status.status_code) == ("cancelled", StatusCode.UNSET)
 
 
 @both
 def test_a_span_ends_with_its_task_and_not_with_the_commit(drives_async: bool) -> None:
     clock = FakeClock()
     bench = Bench(clock)
-    quick_is_over = threading.Event()
+    quick_has_ended = threading.Event()
 
     def slow(state: Any) -> None:
-        assert quick_is_over.wait(600)
+        assert quick_has_ended.wait(600)
         clock.advance(60)
 
     class Watching(Instrument):
         def on_task_ended(self, event: Event) -> None:
             if event.node == "quick":
-                quick_is_over.set()
+                quick_has_ended.set()
 
-    graph = beside(quick=lambda s: None, slow=slow)
+    graph = parallel(quick=lambda s: None, slow=slow)
     app = graph.compile(InMemorySaver(), instruments=[bench.tracing, Watching()], clock=clock)
     run(app, drives_async, thread_id="t", durability="sync")
-    ((quick,), (slowly,)) = bench.named("node quick"), bench.named("node slow")
-    assert [(span.end_time or 0) - (span.start_time or 0) for span in (quick, slowly)] == [0, 60_000_000_000]
+    ((quick,), (slow_span,)) = bench.named("node quick"), bench.named("node slow")
+    assert [(span.end_time or 0) - (span.start_time or 0) for span in (quick, slow_span)] == [0, 60_000_000_000]
 
 
 def charge(amount: int) -> int:
@@ -344,9 +344,11 @@ async def charge_later(amount: int) -> int:
 
 
 @both
-def test_journalled_steps_have_spans_with_nested_ones(bench: Bench, drives_async: bool) -> None:
+def test_journalled_steps_have_spans_that_contain_the_spans_of_their_functions(
+    bench: Bench, drives_async: bool
+) -> None:
     def work(amount: int) -> int:
-        with bench.own.start_as_current_span(f"own {amount}"):
+        with bench.tracer.start_as_current_span(f"own {amount}"):
             return amount
 
     def plain(state: Any, runtime: Runtime[Any]) -> None:
@@ -361,10 +363,10 @@ def test_journalled_steps_have_spans_with_nested_ones(bench: Bench, drives_async
 
         await asyncio.gather(*(runtime.step("charge", work_later, n) for n in (2, 3)))
 
-    run(bench.app(beside(plain=plain, later=later), name="g"), drives_async)
-    way = "run g > superstep 1 > node"
-    assert f"{way} plain > step charge > own 1" in bench.paths
-    assert {f"{way} later > step charge > own {n}" for n in (2, 3)} <= set(bench.paths)
+    run(bench.app(parallel(plain=plain, later=later), name="g"), drives_async)
+    path = "run g > superstep 1 > node"
+    assert f"{path} plain > step charge > own 1" in bench.paths
+    assert {f"{path} later > step charge > own {n}" for n in (2, 3)} <= set(bench.paths)
     (failed,) = bench.named("step fail")
     assert bench.path(failed)[-2:] == ["node plain", "step fail"]
     assert failed.status.description == "ValueError: no"
@@ -373,34 +375,34 @@ def test_journalled_steps_have_spans_with_nested_ones(bench: Bench, drives_async
 def test_called_tasks_have_spans_unless_their_result_is_known(bench: Bench) -> None:
     @task
     def part(number: int) -> int:
-        with bench.own.start_as_current_span(f"own {number}"):
+        with bench.tracer.start_as_current_span(f"own {number}"):
             return number
 
-    asked: list[int] = []
+    answers: list[int] = []
 
     @entrypoint(checkpointer=InMemorySaver())
-    def whole(given: int, runtime: Runtime[Any]) -> int:
+    def whole_run(number: int, runtime: Runtime[Any]) -> int:
         total = sum(item.result() for item in [part(1), part(2)])
-        asked.append(interrupt("well?"))
+        answers.append(interrupt("go on?"))
         return total
 
-    app = whole.with_services(instruments=[bench.tracing])
+    app = whole_run.with_services(instruments=[bench.tracing])
     app.invoke(1, thread_id="t")
     app.invoke(Command(resume=5), thread_id="t")
-    assert asked == [5]
+    assert answers == [5]
     assert len(bench.named("step part")) == 2
     assert [bench.path(bench.named(f"own {n}")[0])[-3:] for n in (1, 2)] == [
-        ["node whole", "step part", f"own {n}"] for n in (1, 2)
+        ["node whole_run", "step part", f"own {n}"] for n in (1, 2)
     ]
 
 
 def test_a_wait_is_not_an_error_and_resuming_is_a_new_trace(bench: Bench) -> None:
     app = bench.app(chain(a=ask), InMemorySaver(), name="g")
     app.invoke({}, thread_id="t", run_id="r")
-    (node,), (whole,) = bench.named("node a"), bench.named("run g")
+    (node,), (run_span,) = bench.named("node a"), bench.named("run g")
     assert node.attributes is not None
-    assert whole.attributes is not None
-    assert (node.attributes["statewright.outcome"], whole.attributes["statewright.status"]) == ("waiting", "waiting")
+    assert run_span.attributes is not None
+    assert (node.attributes["statewright.outcome"], run_span.attributes["statewright.status"]) == ("waiting", "waiting")
     assert {span.status.status_code for span in bench.ended} == {StatusCode.UNSET}
     app.invoke(Command(resume="yes"), thread_id="t", run_id="r")
     first, second = bench.named("run g")
@@ -413,17 +415,17 @@ def test_a_wait_is_not_an_error_and_resuming_is_a_new_trace(bench: Bench) -> Non
 
 
 def weather(city: str) -> str:
-    """Tell the weather.
+    """Return the weather.
 
     Args:
-        city: Where.
+        city: The city.
     """
     if city == "Nowhere":
         raise ValueError("no such city, token=abc")
     return "rain"
 
 
-def test_calls_of_models_and_tools(bench: Bench) -> None:
+def test_calls_of_models_and_tools_have_spans(bench: Bench) -> None:
     calls = [ToolCall("c1", "weather", {"city": "Bergen"}), ToolCall("c2", "weather", {"city": "Nowhere"}), "Rain."]
     guide = Agent("Guide", tools=[weather], model=ScriptedModel(calls), max_iter=5)
     guide.alone().compile(instruments=[bench.tracing]).invoke({"input": "?"})
@@ -473,24 +475,24 @@ def test_a_cancelled_run_is_not_an_error_and_leaves_no_current_span(bench: Bench
     with suppress(Exception):
         run(app, drives_async, control=control)
     assert trace.get_current_span() is outside
-    (whole,) = bench.named("run g")
-    assert whole.attributes is not None
-    assert whole.attributes["statewright.status"] == "cancelled"
-    assert whole.status.status_code is StatusCode.UNSET
+    (run_span,) = bench.named("run g")
+    assert run_span.attributes is not None
+    assert run_span.attributes["statewright.status"] == "cancelled"
+    assert run_span.status.status_code is StatusCode.UNSET
 
 
-def test_concurrent_runs_do_not_mix(bench: Bench) -> None:
+def test_concurrent_runs_have_separate_traces(bench: Bench) -> None:
     async def node(state: Any) -> None:
         await asyncio.sleep(0)
-        with bench.own.start_as_current_span(f"own {state['log'][0]}"):
+        with bench.tracer.start_as_current_span(f"own {state['log'][0]}"):
             await asyncio.sleep(0)
 
     app = bench.app(chain(a=node, b=node), name="g")
 
-    async def all_of_them() -> None:
+    async def invoke_all() -> None:
         await asyncio.gather(*(app.ainvoke({"log": [number]}) for number in range(20)))
 
-    asyncio.run(all_of_them())
+    asyncio.run(invoke_all())
     for number in range(20):
         traces = {span.context.trace_id for span in bench.named(f"own {number}") if span.context}
         assert len(traces) == 1
@@ -498,7 +500,7 @@ def test_concurrent_runs_do_not_mix(bench: Bench) -> None:
 
 
 def test_abandoned_runs_do_not_leak_memory(bench: Bench) -> None:
-    app = bench.app(beside(a=lambda s: None, b=lambda s: None), name="g")
+    app = bench.app(parallel(a=lambda s: None, b=lambda s: None), name="g")
     for _ in range(10):
         parts = app.stream({}, stream_mode="tasks")
         next(parts)
@@ -507,7 +509,8 @@ def test_abandoned_runs_do_not_leak_memory(bench: Bench) -> None:
         assert len(known) <= 20
 
     def invoke_once() -> None:
-        with bench.own.start_as_current_span("new"):  # nodes of abandoned runs may end at any time, but not in here
+        # Nodes of abandoned runs may end at any time, but not within this span.
+        with bench.tracer.start_as_current_span("new"):
             app.invoke({})
 
     thread = threading.Thread(target=invoke_once)
@@ -516,7 +519,7 @@ def test_abandoned_runs_do_not_leak_memory(bench: Bench) -> None:
     assert bench.paths.count("new > run g > superstep 1 > node a") == 1
 
 
-def test_unsampled_traces_cost_no_spans() -> None:
+def test_unsampled_traces_have_no_spans() -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(sampler=ALWAYS_OFF)
     provider.add_span_processor(SimpleSpanProcessor(exporter))

@@ -1,4 +1,4 @@
-"""The application as a whole: its document, its start and its end, and the front door."""
+"""The application as a whole: its routes, its start and end, and its response to failures."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from statewright.server.serve import create_server
 from statewright.server.settings import ServerSettings
 from statewright.service import Service
 
-GUARD = 600
-"""Seconds after which a test gives up."""
+TIMEOUT = 600
+"""Seconds after which a test fails."""
 HEAD = b"POST /echo HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n"
 
 
@@ -35,8 +35,8 @@ def echo() -> FastAPI:
 
 
 @asynccontextmanager
-async def listening(**settings: Any) -> AsyncIterator[tuple[int, uvicorn.Server]]:
-    """Start a server with these limits, and yield its port."""
+async def run_server(**settings: Any) -> AsyncIterator[tuple[int, uvicorn.Server]]:
+    """Start a server with these limits, and yield its port and the server."""
     limits = ServerSettings(**settings)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -50,7 +50,7 @@ async def listening(**settings: Any) -> AsyncIterator[tuple[int, uvicorn.Server]
         server = uvicorn.Server(config)
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        async with asyncio.timeout(GUARD):
+        async with asyncio.timeout(TIMEOUT):
             while not server.started:
                 await asyncio.sleep(0.005)
             try:
@@ -60,8 +60,8 @@ async def listening(**settings: Any) -> AsyncIterator[tuple[int, uvicorn.Server]
                 await serving
 
 
-async def answer_to(port: int, *pieces: bytes) -> bytes:
-    """Return the bytes that the server sends until it closes the connection."""
+async def send_pieces(port: int, *pieces: bytes) -> bytes:
+    """Send pieces of a request, and return the bytes that the server sends until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     received = b""
     with suppress(ConnectionError):
@@ -80,15 +80,15 @@ async def answer_to(port: int, *pieces: bytes) -> bytes:
 )
 def test_a_client_that_does_not_complete_its_request_is_disconnected(pieces: tuple[bytes, ...]) -> None:
     async def run() -> bytes:
-        async with listening(read_timeout=0.2) as (port, _):
-            return await answer_to(port, *pieces)
+        async with run_server(read_timeout=0.2) as (port, _):
+            return await send_pieces(port, *pieces)
 
     assert asyncio.run(run()).startswith(b"HTTP/1.1 408 ")
 
 
 def test_a_client_that_sends_its_head_byte_by_byte_is_disconnected() -> None:
     async def run() -> bytes:
-        async with listening(read_timeout=0.2) as (port, _):
+        async with run_server(read_timeout=0.2) as (port, _):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             # Not until EOF: a byte that arrives after the server has closed would reset the connection.
             reading = asyncio.create_task(reader.read(1 << 16))
@@ -105,9 +105,9 @@ def test_a_client_that_sends_its_head_byte_by_byte_is_disconnected() -> None:
 
 def test_a_client_that_does_not_complete_its_second_request_is_disconnected() -> None:
     async def run() -> bytes:
-        async with listening(read_timeout=0.2, keep_alive=3600) as (port, _):
+        async with run_server(read_timeout=0.2, keep_alive=3600) as (port, _):
             request = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
-            return await answer_to(port, request, b"GET /not")
+            return await send_pieces(port, request, b"GET /not")
 
     answer = asyncio.run(run())
     assert answer.startswith(b"HTTP/1.1 404 ")
@@ -116,8 +116,8 @@ def test_a_client_that_does_not_complete_its_second_request_is_disconnected() ->
 
 def test_an_idle_connection_is_closed_after_keep_alive() -> None:
     async def run() -> bytes:
-        async with listening(read_timeout=0.05, keep_alive=0.3) as (port, _):
-            return await answer_to(port, b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+        async with run_server(read_timeout=0.05, keep_alive=0.3) as (port, _):
+            return await send_pieces(port, b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
 
     answer = asyncio.run(run())
     assert answer.startswith(b"HTTP/1.1 404 ")
@@ -126,7 +126,7 @@ def test_an_idle_connection_is_closed_after_keep_alive() -> None:
 
 def test_a_client_that_does_not_read_is_disconnected() -> None:
     async def run() -> None:
-        async with listening(write_timeout=0.2, keep_alive=2 * GUARD) as (port, server):
+        async with run_server(write_timeout=0.2, keep_alive=2 * TIMEOUT) as (port, server):
             with socket.create_connection(("127.0.0.1", port)) as client:
                 client.setblocking(False)
                 await asyncio.get_running_loop().sock_sendall(client, HEAD + b'{"a":"bc"}')
@@ -142,18 +142,18 @@ def test_a_client_that_does_not_read_is_disconnected() -> None:
 
 def test_connections_above_the_limit_are_refused() -> None:
     async def run() -> tuple[bytes, bytes]:
-        async with listening(max_connections=2) as (port, _):
+        async with run_server(max_connections=2) as (port, _):
             idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
             request = b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
             for _, writer in idle:  # the server has accepted both once it has answered them
                 writer.write(b"GET /nothing HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
             for reader, _ in idle:
                 await reader.readuntil(b"\r\n\r\n")
-            refused = await answer_to(port)
+            refused = await send_pieces(port)
             for _, writer in idle:
                 writer.close()
                 await writer.wait_closed()
-            while not (served := await answer_to(port, request)).startswith(b"HTTP/1.1 404 "):
+            while not (served := await send_pieces(port, request)).startswith(b"HTTP/1.1 404 "):
                 await asyncio.sleep(0.005)  # the server has not noticed yet that the others are closed
             return refused, served
 

@@ -13,9 +13,9 @@ from statewright.runtime.tasks.approval import request_approval
 from statewright.service import Service
 from statewright.service.access import ADMIN, METRICS, SCOPES
 
-OTHERS: Final = [scope for scope in SCOPES if scope not in ("approvals:decide", METRICS, ADMIN)]
-YES: Final = {"decision": "approved", "decidedBy": "the boss"}
-"""A decision, as it is sent."""
+OTHER_SCOPES: Final = [scope for scope in SCOPES if scope not in ("approvals:decide", METRICS, ADMIN)]
+DECISION: Final = {"decision": "approved", "decidedBy": "the boss"}
+"""The body of a decision."""
 TOOL: Final = {"kind": "approval", "tool": "delete", "arguments": {}, "tool_call_id": "c1"}
 
 
@@ -36,11 +36,11 @@ def graphs() -> list[StateGraph]:
     def parent(state: dict[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
         return {"allowed": runtime.start_run("asks", {})["allowed"]}
 
-    built = []
+    result = []
     for name, node in (("asks", ask), ("calls", ask_for_tool), ("parent", parent)):
         graph = StateGraph(State, name=name)
-        built.append(graph.add_node("ask", node).add_edge(START, "ask"))
-    return built
+        result.append(graph.add_node("ask", node).add_edge(START, "ask"))
+    return result
 
 
 STEPS: Final[dict[str, Any]] = {
@@ -53,26 +53,26 @@ STEPS: Final[dict[str, Any]] = {
 }
 
 
-class Case:
+class WaitingRun:
     """A run that waits for an approval, with the ids by which it can be addressed."""
 
     def __init__(self, api: Api, ids: dict[str, str], waits: list[dict[str, Any]], run: dict[str, Any]) -> None:
         self.api, self.ids, self.waits, self.run = api, ids, waits, run
 
     def bodies(self) -> dict[tuple[str, str], list[Any]]:
-        """Return bodies for each route that changes something, which try to decide the approval."""
+        """Return bodies that try to decide the approval, for each route that changes something."""
         wait, thread = self.waits[0]["id"], self.run["threadId"]
-        answers: list[Any] = [{wait: YES}, {wait: True}, {wait: {"approved": True}}]
+        answers: list[Any] = [{wait: DECISION}, {wait: True}, {wait: {"approved": True}}]
         start = {"graph": self.run["graph"], "threadId": thread, "input": {}}
-        signal = {"signalType": "approval", "payload": YES}
+        signal = {"signalType": "approval", "payload": DECISION}
         return {
             ("POST", "/workflow-runs"): [{**start, "onBusy": busy} for busy in ("enqueue", "interrupt", "rollback")],
             ("POST", "/workflow-runs/cancel"): [{"graph": "nothing"}],
             ("POST", "/workflow-runs/retry"): [{"threadId": thread}],
             ("POST", "/workflow-runs/{id}/resume"): [
                 *({"answers": answer} for answer in answers),
-                {"signalType": "approval", "payload": YES},
-                {"signalType": wait, "payload": YES},
+                {"signalType": "approval", "payload": DECISION},
+                {"signalType": wait, "payload": DECISION},
                 None,
             ],
             ("POST", "/workflow-runs/{id}/signals"): [
@@ -83,8 +83,8 @@ class Case:
             ("POST", "/workflow-runs/{id}/cancel"): [{"reason": "decision: approved"}],
             ("POST", "/workflow-runs/{id}/pause"): [None],
             ("POST", "/workflow-runs/{id}/retry"): [None],
-            ("POST", "/approval-requests/{id}/decide"): [YES],
-            ("POST", "/events"): [{"name": "approval", "payload": YES}, {"name": wait, "payload": YES}],
+            ("POST", "/approval-requests/{id}/decide"): [DECISION],
+            ("POST", "/events"): [{"name": "approval", "payload": DECISION}, {"name": wait, "payload": DECISION}],
             ("POST", "/threads/{id}/state"): [
                 {"values": {"allowed": "approved"}, "asNode": node} for node in ("ask", "agree", None)
             ],
@@ -109,12 +109,12 @@ class Case:
         }
 
 
-async def waiting(api: Api, graph: str) -> Case:
+async def start_waiting_run(api: Api, graph: str) -> WaitingRun:
     """Start a run, and wait until it or its child waits for an approval."""
     body: dict[str, Any] = {"definitionId": await api.define(STEPS)} if graph == "steps" else {"graph": graph}
     run = await api.post("/workflow-runs?wait=20", body, 201)
     async with asyncio.timeout(600):
-        while True:  # a child asks a little later
+        while True:  # a child may request its approval later
             questions = [wait for wait in await api.get("/interrupts?pageSize=100") if wait["kind"] == "question"]
             waits = [wait for wait in questions if wait["workflowRunId"] == run["id"] or run["graph"] == "parent"]
             if waits:
@@ -122,7 +122,7 @@ async def waiting(api: Api, graph: str) -> Case:
             await asyncio.sleep(0.01)
     run = await api.get(f"/workflow-runs/{waits[0]['workflowRunId']}")
     ids = {"workflow-runs": run["id"], "threads": run["threadId"], "approval-requests": waits[0]["id"]}
-    return Case(api, ids, waits, run)
+    return WaitingRun(api, ids, waits, run)
 
 
 def routes_that_change(api: Api) -> set[tuple[str, str]]:
@@ -134,7 +134,7 @@ def routes_that_change(api: Api) -> set[tuple[str, str]]:
     }
 
 
-async def is_undecided(case: Case) -> bool:
+async def is_undecided(case: WaitingRun) -> bool:
     run = await case.api.get(f"/workflow-runs/{case.run['id']}?wait=0.05")
     allowed = (await case.api.get(f"/workflow-runs/{case.run['id']}/state")).get("allowed")
     approvals = await case.api.get(f"/approval-requests?runId={run['id']}")
@@ -145,109 +145,111 @@ async def is_undecided(case: Case) -> bool:
 
 @pytest.mark.parametrize("graph", ["asks", "calls", "parent", "steps"])
 def test_no_route_decides_without_the_scope(graph: str):
-    async def play() -> None:
+    async def check() -> None:
         served = catalog()
-        for built in graphs():
-            served.serve(str(built.name), built)
+        for item in graphs():
+            served.serve(str(item.name), item)
         async with two_workspaces(service=Service(served)) as (owner, _):
-            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
-            stranger = owner.as_owner_of(key["key"])
-            case = await waiting(owner, graph)
+            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHER_SCOPES}, 201)
+            limited_client = owner.as_owner_of(key["key"])
+            case = await start_waiting_run(owner, graph)
             assert case.bodies().keys() == routes_that_change(owner), (
-                "a route is new: add bodies that try to decide with it"
+                "for a new route, add bodies that try to decide with it"
             )
             for (method, path), bodies in case.bodies().items():
                 for index, _ in enumerate(bodies):
                     if (await owner.get(f"/workflow-runs/{case.run['id']}"))["status"] != "waiting":
-                        case = await waiting(owner, graph)
+                        case = await start_waiting_run(owner, graph)
                     body = case.bodies()[method, path][index]
-                    await attack(stranger, case, method, path, body)
+                    await try_to_decide(limited_client, case, method, path, body)
                     assert await is_undecided(case), (method, path, body)
 
-    asyncio.run(play())
+    asyncio.run(check())
 
 
-async def attack(stranger: Api, case: Case, method: str, path: str, body: Any) -> None:
+async def try_to_decide(limited_client: Api, case: WaitingRun, method: str, path: str, body: Any) -> None:
     if body is not None and body.get("checkpointId") == "latest":
-        history = await stranger.get(f"/threads/{case.run['threadId']}/history")
+        history = await limited_client.get(f"/threads/{case.run['threadId']}/history")
         body = {"checkpointId": history[0]["checkpointId"]}
-    concrete = path.replace("{id}", case.ids.get(path.split("/")[1], "none"))
+    full_path = path.replace("{id}", case.ids.get(path.split("/")[1], "none"))
     options = {"json": body} if body is not None else {}
-    response = await stranger.call(method, concrete, **options)
+    response = await limited_client.call(method, full_path, **options)
     assert response.status_code < 500, response.text
-    if path == "/workflow-runs/{id}/pause":  # a paused run is changed and resumed
+    if path == "/workflow-runs/{id}/pause":  # change the paused run, and resume it
         values = {"values": {"allowed": "approved"}, "asNode": "ask" if case.run["graph"] != "steps" else "agree"}
-        await stranger.call("POST", f"/threads/{case.run['threadId']}/state", json=values)
-        await stranger.call("POST", f"/workflow-runs/{case.run['id']}/resume")
+        await limited_client.call("POST", f"/threads/{case.run['threadId']}/state", json=values)
+        await limited_client.call("POST", f"/workflow-runs/{case.run['id']}/resume")
     if path == "/workflow-definitions" and response.status_code == 201:
-        await stranger.call("POST", "/workflow-runs", json={"graph": "steps", "threadId": case.run["threadId"]})
+        await limited_client.call("POST", "/workflow-runs", json={"graph": "steps", "threadId": case.run["threadId"]})
 
 
 @pytest.mark.parametrize("by_answer", [False, True])
 def test_an_approval_records_the_key_that_decided(by_answer: bool):
-    async def play() -> None:
+    async def check() -> None:
         async with two_workspaces() as (owner, _):
             key = await owner.post("/api-keys", {"name": "boss", "scopes": ["approvals:decide", "runs:write"]}, 201)
-            boss = owner.as_owner_of(key["key"])
-            case = await waiting(owner, "steps")
+            decider = owner.as_owner_of(key["key"])
+            case = await start_waiting_run(owner, "steps")
             approval = case.waits[0]["id"]
             if by_answer:
-                await boss.post(f"/workflow-runs/{case.run['id']}/resume", {"answers": {approval: YES}})
+                await decider.post(f"/workflow-runs/{case.run['id']}/resume", {"answers": {approval: DECISION}})
             else:
-                await boss.post(f"/approval-requests/{approval}/decide", YES)
-            decided = await owner.get(f"/approval-requests/{approval}")
-            assert (decided["decision"], decided["decidedByKey"]) == ("approved", key["id"])
-            assert decided["decidedBy"] == "the boss"
+                await decider.post(f"/approval-requests/{approval}/decide", DECISION)
+            approval_record = await owner.get(f"/approval-requests/{approval}")
+            assert (approval_record["decision"], approval_record["decidedByKey"]) == ("approved", key["id"])
+            assert approval_record["decidedBy"] == "the boss"
             run = await owner.get(f"/workflow-runs/{case.run['id']}?wait=20")
             events = await owner.get(f"/workflow-runs/{run['id']}/events?pageSize=100")
             (payload,) = [event["payload"] for event in events if event["eventType"] == "APPROVAL_DECIDED"]
             assert (payload["decidedByKey"], payload["decidedBy"]) == (key["id"], "the boss")
 
-    asyncio.run(play())
+    asyncio.run(check())
 
 
 def test_other_questions_can_be_answered_without_the_scope():
-    async def play() -> None:
+    async def check() -> None:
         served = catalog()
         graph = StateGraph(State, name="quiz")
         served.serve("quiz", graph.add_node("ask", lambda s: {"answer": interrupt("What?")}).add_edge(START, "ask"))
         async with two_workspaces(service=Service(served)) as (owner, _):
-            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
-            stranger = owner.as_owner_of(key["key"])
-            case = await waiting(owner, "quiz")
-            await stranger.post(f"/workflow-runs/{case.run['id']}/resume", {"answers": {case.waits[0]["id"]: 42}})
+            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHER_SCOPES}, 201)
+            limited_client = owner.as_owner_of(key["key"])
+            case = await start_waiting_run(owner, "quiz")
+            await limited_client.post(f"/workflow-runs/{case.run['id']}/resume", {"answers": {case.waits[0]["id"]: 42}})
             run = await owner.get(f"/workflow-runs/{case.run['id']}?wait=20")
             assert (run["status"], run["output"]) == ("completed", {"answer": 42})
 
-    asyncio.run(play())
+    asyncio.run(check())
 
 
 def test_a_signal_cannot_replace_a_decision():
-    async def play() -> None:
+    async def check() -> None:
         async with two_workspaces() as (owner, _):
-            case = await waiting(owner, "steps")
+            case = await start_waiting_run(owner, "steps")
             run = await owner.get(f"/workflow-runs/{case.run['id']}")
             body = {"signalType": "x", "signalId": "answer:anything"}
             error = await owner.post(f"/workflow-runs/{run['id']}/signals", body, 400)
             assert "answer:" in error["message"]
 
-    asyncio.run(play())
+    asyncio.run(check())
 
 
 def test_the_result_of_a_child_that_waits_for_approval_cannot_be_forged():
-    async def play() -> None:
+    async def check() -> None:
         served = catalog()
-        for built in graphs():
-            served.serve(str(built.name), built)
+        for item in graphs():
+            served.serve(str(item.name), item)
         async with two_workspaces(service=Service(served)) as (owner, _):
-            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHERS}, 201)
-            stranger = owner.as_owner_of(key["key"])
-            child = (await waiting(owner, "parent")).run
+            key = await owner.post("/api-keys", {"name": "others", "scopes": OTHER_SCOPES}, 201)
+            limited_client = owner.as_owner_of(key["key"])
+            child = (await start_waiting_run(owner, "parent")).run
             parent = child["parentId"]
             [wait] = await owner.get(f"/interrupts?runId={parent}")
-            forged = {"runId": child["id"], "status": "completed", "output": {"allowed": "approved"}}
-            error = await stranger.post(f"/workflow-runs/{parent}/resume", {"answers": {wait["id"]: forged}}, 400)
+            forged_result = {"runId": child["id"], "status": "completed", "output": {"allowed": "approved"}}
+            error = await limited_client.post(
+                f"/workflow-runs/{parent}/resume", {"answers": {wait["id"]: forged_result}}, 400
+            )
             assert "the end of run" in error["message"]
             assert (await owner.get(f"/workflow-runs/{parent}?wait=0.05"))["status"] == "waiting"
 
-    asyncio.run(play())
+    asyncio.run(check())

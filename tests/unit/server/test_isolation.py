@@ -22,8 +22,8 @@ QUERIES = {"/api/v1/threads/{id}/diff": {"before": "a", "after": "b"}}
 OPERATOR_PATH = "/api/v1/workspaces/{id}"
 
 
-async def _belongings(api: Api) -> dict[str, str]:
-    """Create an object of each kind, and return their ids by the segment of the path that names the kind."""
+async def _create_objects(api: Api) -> dict[str, str]:
+    """Create an object of each kind, and return their ids by the path segment of the kind."""
     run = await api.start(REVIEW, threadId="a-thread-of-theirs")
     approvals = await api.get("/approval-requests")
     schedule = {"name": "daily", "cron": "0 9 * * *", "graph": "lead"}
@@ -44,34 +44,34 @@ async def _belongings(api: Api) -> dict[str, str]:
 def test_ids_of_another_workspace_are_not_found():
     async def run() -> None:
         async with two_workspaces(webhooks=WebhookSettings(allow_hosts=["localhost"])) as (one, two):
-            belongings = await _belongings(one)
+            object_ids = await _create_objects(one)
             paths = one.app.openapi()["paths"]
             routes = [(path, method) for path in paths if "{id}" in path for method in paths[path]]
             assert len(routes) > 35
             for path, method in routes:
                 if path == OPERATOR_PATH:
                     continue
-                object_id = belongings[path.split("/")[3]]
+                object_id = object_ids[path.split("/")[3]]
                 response = await two.call(method.upper(), path.replace("{id}", object_id), **_options(path, method))
                 assert response.status_code == 404, (method, path, response.text)
                 assert response.json()["error"]["code"] == "NOT_FOUND"
-            await _is_as_it_was(one, belongings)
+            await _check_unchanged(one, object_ids)
 
     asyncio.run(run())
 
 
-async def _is_as_it_was(api: Api, belongings: dict[str, str]) -> None:
-    run = await api.get(f"/workflow-runs/{belongings['workflow-runs']}")
+async def _check_unchanged(api: Api, object_ids: dict[str, str]) -> None:
+    run = await api.get(f"/workflow-runs/{object_ids['workflow-runs']}")
     assert run["status"] == "waiting"
-    assert (await api.get(f"/schedules/{belongings['schedules']}"))["paused"] is False
-    assert (await api.get(f"/webhooks/{belongings['webhooks']}"))["active"] is True
+    assert (await api.get(f"/schedules/{object_ids['schedules']}"))["paused"] is False
+    assert (await api.get(f"/webhooks/{object_ids['webhooks']}"))["active"] is True
     assert (await api.get("/api-keys"))[0]["revokedAt"] is None
 
 
 def test_lists_contain_nothing_of_another_workspace():
     async def run() -> None:
         async with two_workspaces(webhooks=WebhookSettings(allow_hosts=["localhost"])) as (one, two):
-            await _belongings(one)
+            await _create_objects(one)
             for path in ("workflow-runs", "interrupts", "approval-requests", "schedules", "triggers", "webhooks"):
                 assert len(await one.get(f"/{path}")) > 0, path
                 assert await two.get(f"/{path}") == [], path
@@ -120,14 +120,14 @@ def test_foreign_ids_and_unknown_ids_get_the_same_response():
 
     async def run() -> None:
         async with two_workspaces(webhooks=WebhookSettings(allow_hosts=["localhost"])) as (one, two):
-            belongings = await _belongings(one)
+            object_ids = await _create_objects(one)
             paths = one.app.openapi()["paths"]
             routes = [(path, method) for path in paths if "{" in path for method in paths[path]]
             assert len(routes) > 35
             for path, method in routes:
                 if path == OPERATOR_PATH:
                     continue
-                foreign_id = belongings[path.split("/")[3]]
+                foreign_id = object_ids[path.split("/")[3]]
                 unknown_id = foreign_id[:-4] + ("0000" if foreign_id[-4:] != "0000" else "1111")
                 options = _options(path, method)
                 first = await two.call(method.upper(), path.replace("{id}", foreign_id), **options)
@@ -135,7 +135,7 @@ def test_foreign_ids_and_unknown_ids_get_the_same_response():
                 assert _comparable(first, foreign_id) == _comparable(second, unknown_id), (method, path)
             filters = ("threadId", "parentId", "definitionId", "idempotencyKey", "graph")
             for name in filters:
-                assert await two.get(f"/workflow-runs?{name}={belongings['workflow-runs']}") == []
+                assert await two.get(f"/workflow-runs?{name}={object_ids['workflow-runs']}") == []
 
     asyncio.run(run())
 
@@ -151,7 +151,7 @@ def _options(path: str, method: str) -> dict[str, Any]:
 
 
 def _comparable(response: httpx.Response, object_id: str) -> tuple[Any, ...]:
-    """Return a response without the id, and without everything that differs from request to request."""
+    """Return a response without the id, and without the parts that differ for each request."""
     headers = {name: value for name, value in response.headers.items() if name not in _REQUEST_HEADERS}
     body = response.json()
     body.get("error", {}).pop("requestId", None)

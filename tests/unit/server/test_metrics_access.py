@@ -47,7 +47,7 @@ def test_an_unknown_mode_is_refused() -> None:
         ({"metrics": "off"}, 404, 404, 404, 404),
     ],
 )
-def test_access_by_mode_and_credentials(
+def test_access_to_metrics_depends_on_the_mode_and_the_credentials(
     settings: dict[str, Any], none: int, admin: int, reader: int, operator: int
 ) -> None:
     async def run() -> None:

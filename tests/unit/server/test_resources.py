@@ -52,7 +52,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("record", "representation"), PAIRS)
-def test_every_field_of_a_record_is_encoded_or_hidden_on_purpose(record: type[Any], representation: Representation):
+def test_every_field_of_a_record_is_encoded_or_listed_as_hidden(record: type[Any], representation: Representation):
     encoded = {source for source in representation.sources.values() if isinstance(source, str)}
     assert {item.name for item in fields(record)} - HIDDEN[record] <= encoded
 

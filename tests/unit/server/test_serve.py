@@ -10,7 +10,7 @@ from statewright.server.settings import ServerSettings
 from statewright.service import Service
 
 
-def test_settings_default_to_those_of_the_application():
+def test_a_server_has_the_settings_of_its_application_by_default():
     app = create_app(Service(catalog()), settings=ServerSettings(port=1234, drain_timeout=7))
     config = create_server(app).config
     assert (config.host, config.port, config.timeout_graceful_shutdown) == ("127.0.0.1", 1234, 7)

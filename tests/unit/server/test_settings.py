@@ -10,17 +10,17 @@ from statewright.errors import InvalidConfig
 from statewright.server.settings import ServerSettings, is_loopback
 
 LOOPBACK = ["127.0.0.1", "127.8.9.10", "localhost", "LOCALHOST", "localhost.", "::1", "[::1]", "::1%lo"]
-ELSEWHERE = ["0.0.0.0", "::", "192.168.0.1", "example.org", "localhost.example.org", "127.0.0.1.example.org", ""]
+OTHER_HOSTS = ["0.0.0.0", "::", "192.168.0.1", "example.org", "localhost.example.org", "127.0.0.1.example.org", ""]
 
 
 @pytest.mark.parametrize("host", LOOPBACK)
-def test_without_keys_on_loopback(host: str):
+def test_keys_can_be_disabled_on_loopback(host: str):
     assert is_loopback(host)
     assert ServerSettings(host=host, auth="none").auth == "none"
 
 
-@pytest.mark.parametrize("host", ELSEWHERE)
-def test_without_keys_elsewhere_is_refused(host: str):
+@pytest.mark.parametrize("host", OTHER_HOSTS)
+def test_keys_cannot_be_disabled_on_other_addresses(host: str):
     assert not is_loopback(host)
     with pytest.raises(InvalidConfig, match="auth='keys'"):
         ServerSettings(host=host, auth="none")
@@ -42,6 +42,6 @@ def test_without_keys_elsewhere_is_refused(host: str):
         ({"admin_token": "short"}, "fewer than 16"),
     ],
 )
-def test_wrong_settings_are_refused(settings: dict[str, Any], message: str):
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str):
     with pytest.raises(InvalidConfig, match=message):
         ServerSettings(**settings)

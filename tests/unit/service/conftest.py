@@ -60,7 +60,7 @@ def ask() -> Callable[[Callable[[], Any]], Any]:
 
 @pytest.fixture
 def new_run() -> Callable[..., Run]:
-    """Return a function that creates records of runs, each with an id of its own."""
+    """Return a function that creates records of runs, each with a unique id."""
 
     def build_run(**values: Any) -> Run:
         run_id = values.pop("id", f"run_{draw_checkpoint_id()}")

@@ -24,8 +24,8 @@ from statewright.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
 WS = "default"
-PATIENCE = 600.0
-"""Seconds after which a test gives up."""
+TIMEOUT = 600.0
+"""Seconds after which a test fails."""
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def anyio_backend() -> str:
 
 class State(TypedDict, total=False):
     first: Any
-    said: Any
+    answer: Any
 
 
 def build_graph(name: str, *nodes: Callable[[Any], Any]) -> StateGraph:
@@ -52,88 +52,92 @@ def first(state: State) -> State:
     return {"first": 1}
 
 
-def asks(state: State) -> State:
-    return {"said": interrupt("go on?")}
+def ask_question(state: State) -> State:
+    return {"answer": interrupt("go on?")}
 
 
-def breaks(state: State) -> State:
+def fail(state: State) -> State:
     raise ValueError("no luck")
 
 
-def service_of(storage: tuple[Ledger, Checkpointer], *graphs: StateGraph, **options: Any) -> Service:
+def create_service(storage: tuple[Ledger, Checkpointer], *graphs: StateGraph, **options: Any) -> Service:
     catalog = Catalog()
     on_failure = options.pop("on_failure", None)
-    for one in graphs:
-        catalog.serve(one.name or "", one, on_failure=on_failure)
+    for item in graphs:
+        catalog.serve(item.name or "", item, on_failure=on_failure)
     settings = ServiceSettings(look_every=0.05, drain=2.0, capacity=options.pop("capacity", 100))
     return Service(catalog, ledger=storage[0], saver=storage[1], settings=settings, **options)
 
 
 @asynccontextmanager
-async def working(storage: tuple[Ledger, Checkpointer], *graphs: StateGraph, **options: Any) -> AsyncIterator[Service]:
-    async with service_of(storage, *graphs, **options) as service:
+async def run_service(
+    storage: tuple[Ledger, Checkpointer], *graphs: StateGraph, **options: Any
+) -> AsyncIterator[Service]:
+    async with create_service(storage, *graphs, **options) as service:
         yield service
 
 
 Storage = tuple[Ledger, Checkpointer]
 
 
-async def test_a_ledger_needs_a_saver_and_the_reverse() -> None:
+async def test_a_service_needs_both_a_ledger_and_a_saver_or_neither() -> None:
     with pytest.raises(ValueError, match="Give both, or neither"):
         Service(Catalog(), ledger=InMemoryLedger())
     await Service(Catalog()).check()
 
 
 async def test_a_run_is_started_followed_and_read(storage: Storage) -> None:
-    async with working(storage, build_graph("g", first, asks)) as service:
-        started = await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
+    async with run_service(storage, build_graph("g", first, ask_question)) as service:
+        started = await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)
         run = started.run
         assert (started.created, run.status) == (True, RunStatus.WAITING)
         assert await service.state(WS, run.id) == {"first": 1}
         assert [(step.name, step.status) for step in await service.steps(WS, run.id)] == [
             ("first", "completed"),
-            ("asks", "waiting"),
+            ("ask_question", "waiting"),
         ]
-        following = asyncio.create_task(numbers(service, run.id))
+        following = asyncio.create_task(read_numbers(service, run.id))
         [wait] = (await service.waits(WS, run_id=run.id)).items
         await service.answer(WS, run.id, {wait.id: "yes"})
-        ended = await service.wait(WS, run.id, PATIENCE)
-        assert (ended.status, await service.state(WS, run.id)) == (RunStatus.COMPLETED, {"first": 1, "said": "yes"})
-        assert await asyncio.wait_for(following, PATIENCE) == list(range(1, ended.last_event + 1))
+        ended = await service.wait(WS, run.id, TIMEOUT)
+        assert (ended.status, await service.state(WS, run.id)) == (RunStatus.COMPLETED, {"first": 1, "answer": "yes"})
+        assert await asyncio.wait_for(following, TIMEOUT) == list(range(1, ended.last_event + 1))
         assert [event.seq for event in await service.events(WS, run.id, after=2, limit=2)] == [3, 4]
 
 
-async def numbers(service: Service, run_id: str) -> list[int]:
+async def read_numbers(service: Service, run_id: str) -> list[int]:
     return [event.seq async for event in service.follow(WS, run_id)]
 
 
 async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
-    service = service_of(storage, build_graph("g", first))
+    service = create_service(storage, build_graph("g", first))
     await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.to_records(service.clock.now())]))
     run = (await service.start(WS, StartRun(graph="g"))).run
     assert (run.status, run.claim, service.worker) == (RunStatus.PENDING, None, None)
     assert (await service.state(WS, run.id), await service.steps(WS, run.id)) == ({}, [])
     await service.start_working()
     try:
-        assert (await service.wait(WS, run.id, PATIENCE)).output == {"first": 1}
+        assert (await service.wait(WS, run.id, TIMEOUT)).output == {"first": 1}
     finally:
         await service.stop()
 
 
 async def test_the_same_idempotency_key_returns_the_same_run(storage: Storage) -> None:
-    async with working(storage, build_graph("g", first)) as service:
-        wanted = StartRun(graph="g", idempotency_key="k")
-        one = await service.start_and_wait(WS, wanted, PATIENCE)
-        again = await service.start_and_wait(WS, wanted, PATIENCE)
-        at_once = await asyncio.gather(*(service.start(WS, StartRun(graph="g", idempotency_key="l")) for _ in range(5)))
-        assert (one.created, again.created, again.run.id) == (True, False, one.run.id)
-        assert sorted(item.created for item in at_once) == [False] * 4 + [True]
-        assert len({item.run.id for item in at_once}) == 1
-        assert (await service.start(WS, StartRun(graph="g"))).run.id != one.run.id
+    async with run_service(storage, build_graph("g", first)) as service:
+        request = StartRun(graph="g", idempotency_key="k")
+        started = await service.start_and_wait(WS, request, TIMEOUT)
+        again = await service.start_and_wait(WS, request, TIMEOUT)
+        concurrent = await asyncio.gather(
+            *(service.start(WS, StartRun(graph="g", idempotency_key="l")) for _ in range(5))
+        )
+        assert (started.created, again.created, again.run.id) == (True, False, started.run.id)
+        assert sorted(item.created for item in concurrent) == [False] * 4 + [True]
+        assert len({item.run.id for item in concurrent}) == 1
+        assert (await service.start(WS, StartRun(graph="g"))).run.id != started.run.id
 
 
-async def test_an_unhindered_run_is_begun_by_the_process_that_started_it(storage: Storage) -> None:
-    async with working(storage, build_graph("g", first)) as service:
+async def test_a_run_that_can_begin_at_once_is_claimed_by_the_process_that_starts_it(storage: Storage) -> None:
+    async with run_service(storage, build_graph("g", first)) as service:
         worker = service.worker
         assert worker is not None
         while not worker.has_room:
@@ -141,48 +145,48 @@ async def test_an_unhindered_run_is_begun_by_the_process_that_started_it(storage
         run = (await service.start(WS, StartRun(graph="g"))).run
         assert (run.worker_id, run.claim is not None, run.due_at) == (worker.id, True, None)
         later = service.clock.now() + timedelta(hours=1)
-        for wanted in (
+        for request in (
             StartRun(graph="g", after=later),
             StartRun(graph="g", thread_id="t"),
             StartRun(graph="g", concurrency_key="k", concurrency_limit=1),
         ):
-            assert (await service.start(WS, wanted)).run.claim is None
+            assert (await service.start(WS, request)).run.claim is None
         await aresolve(storage[0].write([Insert(Workspace(id="small", slug="small", max_running=1, created_at=later))]))
         assert (await service.start("small", StartRun(graph="g"))).run.claim is None
 
 
 async def test_a_failure_handler_is_started_once_with_the_failure(storage: Storage) -> None:
-    async with working(storage, build_graph("g", breaks), on_failure="g") as service:
-        run = (await service.start_and_wait(WS, StartRun(graph="g", input={"said": 1}), PATIENCE)).run
+    async with run_service(storage, build_graph("g", fail), on_failure="g") as service:
+        run = (await service.start_and_wait(WS, StartRun(graph="g", input={"answer": 1}), TIMEOUT)).run
         assert run.status is RunStatus.FAILED
         [other] = [item for item in (await service.runs(WS, RunFilter(graph="g"))).items if item.id != run.id]
         assert (other.source, other.metadata) == (f"failure:{run.id}", {"failedRun": run.id})
-        assert other.input == {"runId": run.id, "graph": "g", "input": {"said": 1}, "error": run.error}
-        await service.wait(WS, other.id, PATIENCE)
-        assert (await service.runs(WS, RunFilter())).total == 2  # its own failure starts nothing
+        assert other.input == {"runId": run.id, "graph": "g", "input": {"answer": 1}, "error": run.error}
+        await service.wait(WS, other.id, TIMEOUT)
+        assert (await service.runs(WS, RunFilter())).total == 2  # the failure of the handler starts nothing
 
 
-async def test_a_missing_failure_handler_does_not_prevent_the_end(
+async def test_a_missing_failure_handler_does_not_prevent_the_run_from_ending(
     storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, logger="statewright.service"):
-        async with working(storage, build_graph("g", breaks)) as service:
-            wanted = StartRun(graph="g", settings={"onFailure": "nothing"})
-            run = (await service.start_and_wait(WS, wanted, PATIENCE)).run
+        async with run_service(storage, build_graph("g", fail)) as service:
+            request = StartRun(graph="g", settings={"onFailure": "nothing"})
+            run = (await service.start_and_wait(WS, request, TIMEOUT)).run
             assert (run.status, (await service.runs(WS, RunFilter())).total) == (RunStatus.FAILED, 1)
     assert "The on_failure graph of run" in caplog.text
 
 
-async def test_other_workspaces_cannot_see_a_run(storage: Storage) -> None:
-    async with working(storage, build_graph("g", first)) as service:
-        run = (await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)).run
-        looks: list[Callable[[str, str], Any]] = [
+async def test_a_run_is_not_visible_to_other_workspaces(storage: Storage) -> None:
+    async with run_service(storage, build_graph("g", first)) as service:
+        run = (await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)).run
+        reads: list[Callable[[str, str], Any]] = [
             service.run, service.state, service.steps, service.events, service.logs, service.model_calls, service.cost,
             service.cancel, service.pause, service.resume, service.retry,
         ]  # fmt: skip
-        for look in looks:
+        for read in reads:
             with pytest.raises(NotFound):
-                await look("other", run.id)
+                await read("other", run.id)
         with pytest.raises(NotFound):
             await anext(service.follow("other", run.id))
         assert (await service.runs("other", RunFilter())).total == 0
@@ -192,16 +196,16 @@ async def test_other_workspaces_cannot_see_a_run(storage: Storage) -> None:
 async def test_a_stopping_service_claims_no_runs_and_releases_its_own(storage: Storage) -> None:
     begun, go = threading.Event(), threading.Event()
 
-    def holds(state: State) -> State:
+    def hold(state: State) -> State:
         begun.set()
-        go.wait(PATIENCE)
-        return {"said": "held"}
+        go.wait(TIMEOUT)
+        return {"answer": "held"}
 
-    graphs = (build_graph("g", holds, first),)
-    service = service_of(storage, *graphs)
+    graphs = (build_graph("g", hold, first),)
+    service = create_service(storage, *graphs)
     await service.start_working()
     run = (await service.start(WS, StartRun(graph="g"))).run
-    assert await asyncio.to_thread(begun.wait, PATIENCE)
+    assert await asyncio.to_thread(begun.wait, TIMEOUT)
     worker = service.worker
     assert worker is not None
     stopping = asyncio.create_task(service.stop())
@@ -209,60 +213,60 @@ async def test_a_stopping_service_claims_no_runs_and_releases_its_own(storage: S
         await asyncio.sleep(0.001)
     accepted = (await service.start(WS, StartRun(graph="g"))).run
     go.set()
-    await asyncio.wait_for(stopping, PATIENCE)
+    await asyncio.wait_for(stopping, TIMEOUT)
     await service.stop()
-    left = await service.run(WS, run.id)
-    assert (left.status, left.claim, await aresolve(storage[0].count(Worker))) == (RunStatus.RUNNING, None, 0)
+    released = await service.run(WS, run.id)
+    assert (released.status, released.claim, await aresolve(storage[0].count(Worker))) == (RunStatus.RUNNING, None, 0)
     assert next(step.status for step in await service.steps(WS, run.id)) == "completed"
-    async with working(storage, *graphs) as other:
-        for one in (run, accepted):
-            assert (await other.wait(WS, one.id, PATIENCE)).output == {"first": 1, "said": "held"}
+    async with run_service(storage, *graphs) as other:
+        for item in (run, accepted):
+            assert (await other.wait(WS, item.id, TIMEOUT)).output == {"first": 1, "answer": "held"}
 
 
-async def test_a_service_can_work_again(storage: Storage) -> None:
-    service = service_of(storage, build_graph("g", first))
+async def test_a_service_can_be_started_again(storage: Storage) -> None:
+    service = create_service(storage, build_graph("g", first))
     for _ in range(2):
         async with service:
-            result = await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
+            result = await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)
             assert result.run.status is RunStatus.COMPLETED
 
 
 async def test_secrets_are_not_reported(storage: Storage) -> None:
-    def leaks(state: State) -> State:
+    def leak(state: State) -> State:
         raise ValueError("the key is 1234")
 
-    def redact(told: Any) -> Any:
-        if isinstance(told, dict):
-            return {name: redact(value) for name, value in told.items()}
-        return told.replace("1234", "***") if isinstance(told, str) else told
+    def redact(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: redact(item) for name, item in value.items()}
+        return value.replace("1234", "***") if isinstance(value, str) else value
 
-    async with working(storage, build_graph("g", leaks), redact=redact) as service:
-        run = (await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)).run
+    async with run_service(storage, build_graph("g", leak), redact=redact) as service:
+        run = (await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)).run
         assert run.error["message"] == "ValueError: the key is ***"
         assert "1234" not in repr([await service.events(WS, run.id), await service.steps(WS, run.id)])
 
 
 async def test_the_time_in_the_queue_is_measured(storage: Storage) -> None:
-    clock, waited = FakeClock(), list[float]()
+    clock, queue_times = FakeClock(), list[float]()
 
-    class Measuring:
+    class RecordingMeter:
         def record_run_start(self, run_id: str, workspace_id: str) -> None:
             assert workspace_id == WS
 
         def record_queue_time(self, seconds: float) -> None:
-            waited.append(seconds)
+            queue_times.append(seconds)
 
         def record_delivery(self, outcome: str) -> None:
             raise AssertionError("There are no webhooks.")
 
-    async with working(storage, build_graph("g", first), clock=clock, meter=Measuring()) as service:
-        await service.start_and_wait(WS, StartRun(graph="g"), PATIENCE)
+    async with run_service(storage, build_graph("g", first), clock=clock, meter=RecordingMeter()) as service:
+        await service.start_and_wait(WS, StartRun(graph="g"), TIMEOUT)
         after = clock.now() + timedelta(hours=1)
         run = (await service.start(WS, StartRun(graph="g", after=after))).run
         clock.advance(timedelta(hours=1, seconds=2))
         service.wake_background_tasks()
-        assert (await service.wait(WS, run.id, PATIENCE)).status is RunStatus.COMPLETED
-    assert waited == [0, 2]
+        assert (await service.wait(WS, run.id, TIMEOUT)).status is RunStatus.COMPLETED
+    assert queue_times == [0, 2]
 
 
 async def test_check_reports_an_unreadable_ledger(tmp_path: Any) -> None:
@@ -274,45 +278,45 @@ async def test_check_reports_an_unreadable_ledger(tmp_path: Any) -> None:
         await service.check()
 
 
-class Crowd:
-    """A node in which as many runs meet as should be in it at once, and which notes if there are more."""
+class MeetingNode:
+    """A node in which a number of runs must meet, and which records the largest number of concurrent runs."""
 
     def __init__(self, size: int) -> None:
-        self.now, self.most = 0, 0
+        self.active, self.max_active = 0, 0
         self._lock = threading.Lock()
         self._full = threading.Barrier(size)
 
-    def counts(self, state: State) -> State:
+    def meet(self, state: State) -> State:
         with self._lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        self._full.wait(PATIENCE)
-        threading.Event().wait(0.02)  # time for one too many to come; if it comes later, nothing fails
+            self.active += 1
+            self.max_active = max(self.max_active, self.active)
+        self._full.wait(TIMEOUT)
+        threading.Event().wait(0.02)  # gives an excess run the time to arrive
         with self._lock:
-            self.now -= 1
-        return {"said": 1}
+            self.active -= 1
+        return {"answer": 1}
 
 
 async def test_queued_runs_do_not_exceed_the_capacity(storage: Storage) -> None:
-    crowd = Crowd(3)
-    service = service_of(storage, build_graph("g", crowd.counts), capacity=3)
+    meeting = MeetingNode(3)
+    service = create_service(storage, build_graph("g", meeting.meet), capacity=3)
     await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.to_records(service.clock.now())]))
     runs = [(await service.start(WS, StartRun(graph="g"))).run for _ in range(12)]
     async with service:
         for run in runs:
-            assert (await service.wait(WS, run.id, PATIENCE)).status is RunStatus.COMPLETED
-    assert crowd.most == 3
+            assert (await service.wait(WS, run.id, TIMEOUT)).status is RunStatus.COMPLETED
+    assert meeting.max_active == 3
 
 
 async def test_started_runs_do_not_exceed_the_capacity() -> None:
     go = threading.Event()
 
-    def holds(state: State) -> State:
-        go.wait(PATIENCE)
-        return {"said": 1}
+    def hold(state: State) -> State:
+        go.wait(TIMEOUT)
+        return {"answer": 1}
 
-    service = service_of((InMemoryLedger(), InMemorySaver()), build_graph("g", holds), capacity=1)
-    busy: Any = Busy(service)
+    service = create_service((InMemoryLedger(), InMemorySaver()), build_graph("g", hold), capacity=1)
+    busy: Any = BusyLedger(service)
     async with service:
         while not busy.worker.has_room:
             await asyncio.sleep(0.001)
@@ -322,15 +326,15 @@ async def test_started_runs_do_not_exceed_the_capacity() -> None:
         until = time.monotonic() + 0.3
         while busy.worker.active_runs < 2 and time.monotonic() < until:
             await asyncio.sleep(0.001)
-        at_once = busy.worker.active_runs
+        concurrent = busy.worker.active_runs
         go.set()
-        for one in (run, *busy.done):
-            assert (await service.wait(WS, one.id, PATIENCE)).status is RunStatus.COMPLETED
-    assert (len(busy.done), at_once) == (1, 1)
+        for item in (run, *busy.done):
+            assert (await service.wait(WS, item.id, TIMEOUT)).status is RunStatus.COMPLETED
+    assert (len(busy.done), concurrent) == (1, 1)
 
 
-class Busy:
-    """A ledger in which another run is due, and may be taken, just before one is written that was claimed."""
+class BusyLedger:
+    """A ledger in which another run becomes due just before a claimed run is written."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._ledger = service, service.context.ledger

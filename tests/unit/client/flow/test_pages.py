@@ -34,13 +34,13 @@ def read(*replies: Reply) -> tuple[list[str], list[Any]]:
     return complete(ids()), [dict(call.params)["page"] for call in connection.calls]
 
 
-def test_one_page() -> None:
+def test_a_page_has_its_items_and_its_totals() -> None:
     assert CALL.params == [("status", "a"), ("status", "b"), ("page", "1"), ("pageSize", "2")]
     first = CALL.read(json.loads(reply(1, 3, "a", "b").content))
     assert first == Page(items=(Item("a"), Item("b")), page=1, page_size=2, total=3, total_pages=2)
 
 
-def test_all_pages() -> None:
+def test_iterating_reads_all_pages() -> None:
     assert read(reply(1, 3, "a", "b"), reply(2, 3, "c")) == (["a", "b", "c"], ["1", "2"])
     assert read(reply(1, 0)) == ([], ["1"])
 

@@ -1,4 +1,4 @@
-"""Event streams, cut anywhere."""
+"""Event streams, parsed from pieces of any size."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MESSAGES = [
 
 
 @given(st.lists(st.integers(min_value=0, max_value=len(TEXT.encode())), max_size=20))
-def test_it_does_not_matter_where_the_bytes_are_cut(cuts: list[int]) -> None:
+def test_messages_do_not_depend_on_where_the_bytes_are_cut(cuts: list[int]) -> None:
     content, parser = TEXT.encode(), EventStreamParser()
     positions = [0, *sorted(cuts), len(content)]
     messages = [message for begin, end in pairwise(positions) for message in parser.feed(content[begin:end])]
     assert messages == MESSAGES
 
 
-def test_byte_by_byte() -> None:
+def test_a_stream_can_be_parsed_byte_by_byte() -> None:
     parser = EventStreamParser()
     assert [message for byte in TEXT.encode() for message in parser.feed(bytes([byte]))] == MESSAGES
 

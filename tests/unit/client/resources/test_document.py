@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.client import document as served
+from tests.unit.client import document as api_document
 
-from statewright import client as front
+from statewright import client as client_package
 from statewright.api.resource import Resource, camel
 from statewright.client import Client
 from statewright.client.sync_async import IteratingMethod, Method, Namespace
@@ -94,7 +94,7 @@ INTERRUPTS: Calls = [
     lambda c: c.events.send("e", {"a": 1}, key="k"),
 ]
 DEFINITIONS: Calls = [
-    lambda c: c.definitions.add({**STEPS, "description": "said"}),
+    lambda c: c.definitions.add({**STEPS, "description": "text"}),
     lambda c: c.definitions.get("d"),
     lambda c: c.definitions.list(page=1, page_size=5),
     lambda c: list(c.definitions.iterate()),
@@ -157,7 +157,7 @@ CALLS: Calls = [*RUNS, *INTERRUPTS, *DEFINITIONS, *AUTOMATION, *ACCESS]
 @pytest.fixture(scope="module")
 def documented() -> Any:
     """Call every operation, and return the recording transport."""
-    transport = served.Documented(served.document())
+    transport = api_document.DocumentedTransport(api_document.document())
     with Client(transport=transport, retries=0) as client:
         for call in CALLS:
             call(client)
@@ -170,12 +170,12 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             yield method.upper(), path, operation
 
 
-def test_every_operation_can_be_called(documented: Any) -> None:
+def test_every_operation_is_called_by_a_method(documented: Any) -> None:
     missing = [(m, p) for m, p, _ in operations(documented.document) if (m, p) not in documented.parameters]
     assert missing == []
 
 
-def test_every_parameter_can_be_given(documented: Any) -> None:
+def test_every_parameter_is_sent_by_a_method(documented: Any) -> None:
     same_as_header = ("lastEventId", "idempotency-key")
     missing = [
         (method, path, parameter["name"])
@@ -187,7 +187,7 @@ def test_every_parameter_can_be_given(documented: Any) -> None:
     assert missing == []
 
 
-def test_every_field_of_a_body_can_be_given(documented: Any) -> None:
+def test_every_field_of_a_body_is_sent_by_a_method(documented: Any) -> None:
     missing = {
         (method, path): documented.fields_of(method, path) - documented.fields[method, path]
         for method, path, _ in operations(documented.document)
@@ -197,11 +197,14 @@ def test_every_field_of_a_body_can_be_given(documented: Any) -> None:
 
 def test_every_method_of_the_client_was_called() -> None:
     """The other tests rely on this: add a call of a new method above."""
-    client = Client(transport=served.Documented(served.document()))
-    spaces = {"": client, **{name: member for name, member in vars(client).items() if isinstance(member, Namespace)}}
+    client = Client(transport=api_document.DocumentedTransport(api_document.document()))
+    namespaces = {
+        "": client,
+        **{name: member for name, member in vars(client).items() if isinstance(member, Namespace)},
+    }
     methods = {
         f"{space}.{name}".lstrip(".")
-        for space, namespace in spaces.items()
+        for space, namespace in namespaces.items()
         for name, _ in inspect.getmembers(type(namespace), lambda member: isinstance(member, Method | IteratingMethod))
     }
     source = Path(__file__).read_text("utf-8")
@@ -209,37 +212,37 @@ def test_every_method_of_the_client_was_called() -> None:
 
 
 RECORDS = {
-    front.Run: "RunShown",
-    front.StartedRun: "StartedShown",
-    front.RunWithSteps: "RunWithSteps",
-    front.Step: "StepShown",
-    front.Event: "EventShown",
-    front.ModelCall: "ModelCallShown",
-    front.Log: "LogShown",
-    front.Cost: "CostShown",
-    front.CostSummary: "CostSummaryShown",
-    front.Spent: "Spent",
-    front.ModelCost: "ModelCost",
-    front.Definition: "DefinitionShown",
-    front.DefinitionWithBody: "DefinitionWithBody",
-    front.Graph: "GraphShown",
-    front.GraphDescription: "GraphDescriptionShown",
-    front.Thread: "ThreadShown",
-    front.Wait: "WaitShown",
-    front.Approval: "ApprovalShown",
-    front.ReceivedEvent: "ReceivedEventShown",
-    front.Webhook: "WebhookShown",
-    front.WebhookWithSecret: "WebhookWithSecret",
-    front.Delivery: "DeliveryShown",
-    front.Schedule: "ScheduleShown",
-    front.Trigger: "TriggerShown",
-    front.Key: "KeyShown",
-    front.NewKey: "NewKey",
-    front.Workspace: "WorkspaceShown",
-    front.NewWorkspace: "NewWorkspace",
-    front.Spending: "SpendingShown",
-    front.SpendingLimits: "SpendingLimitsShown",
-    front.Health: "Health",
+    client_package.Run: "RunShown",
+    client_package.StartedRun: "StartedShown",
+    client_package.RunWithSteps: "RunWithSteps",
+    client_package.Step: "StepShown",
+    client_package.Event: "EventShown",
+    client_package.ModelCall: "ModelCallShown",
+    client_package.Log: "LogShown",
+    client_package.Cost: "CostShown",
+    client_package.CostSummary: "CostSummaryShown",
+    client_package.Spent: "Spent",
+    client_package.ModelCost: "ModelCost",
+    client_package.Definition: "DefinitionShown",
+    client_package.DefinitionWithBody: "DefinitionWithBody",
+    client_package.Graph: "GraphShown",
+    client_package.GraphDescription: "GraphDescriptionShown",
+    client_package.Thread: "ThreadShown",
+    client_package.Wait: "WaitShown",
+    client_package.Approval: "ApprovalShown",
+    client_package.ReceivedEvent: "ReceivedEventShown",
+    client_package.Webhook: "WebhookShown",
+    client_package.WebhookWithSecret: "WebhookWithSecret",
+    client_package.Delivery: "DeliveryShown",
+    client_package.Schedule: "ScheduleShown",
+    client_package.Trigger: "TriggerShown",
+    client_package.Key: "KeyShown",
+    client_package.NewKey: "NewKey",
+    client_package.Workspace: "WorkspaceShown",
+    client_package.NewWorkspace: "NewWorkspace",
+    client_package.Spending: "SpendingShown",
+    client_package.SpendingLimits: "SpendingLimitsShown",
+    client_package.Health: "Health",
 }
 
 
@@ -248,10 +251,11 @@ def test_a_resource_has_the_fields_of_its_schema(kind: type[Resource], schema: s
     document = documented.document["components"]["schemas"][schema]
     assert {camel(field.name) for field in fields(kind) if field.name != "raw"} == set(document["properties"])
     value = kind.from_json(documented.sample({"$ref": f"#/components/schemas/{schema}"}))
-    assert value.raw[served.UNKNOWN] == 1
+    assert value.raw[api_document.UNKNOWN] == 1
 
 
 def test_every_resource_is_checked_against_a_schema() -> None:
-    kinds = {kind for kind in vars(front).values() if isinstance(kind, type) and issubclass(kind, Resource)}
-    live = {front.LiveEvent, front.Told}  # of streams, whose events have no schema in the document
-    assert kinds - live == set(RECORDS)
+    kinds = {kind for kind in vars(client_package).values() if isinstance(kind, type) and issubclass(kind, Resource)}
+    # The events of streams have no schema in the document.
+    stream_events = {client_package.LiveEvent, client_package.Told}
+    assert kinds - stream_events == set(RECORDS)

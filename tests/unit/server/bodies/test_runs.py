@@ -13,7 +13,7 @@ from statewright.server.routes.runs import FilterBody, ResumeBody, StartRunBody
 from statewright.service import RunFilter, StartRun
 
 
-def test_a_start_with_all_fields():
+def test_a_start_with_all_fields_is_converted():
     body = {
         "graph": "lead",
         "input": [1],
@@ -44,7 +44,7 @@ def test_a_start_with_all_fields():
     )
 
 
-def test_a_minimal_start():
+def test_a_start_without_optional_fields_has_defaults():
     assert StartRunBody.model_validate({"definitionId": "d"}).to_request() == StartRun(
         definition_id="d", input={}, tags=[], metadata={}
     )
@@ -55,7 +55,7 @@ def test_falsy_inputs_are_kept():
         assert StartRunBody.model_validate({"graph": "g", "input": value}).to_request().input == value
 
 
-def test_a_filter():
+def test_a_filter_is_converted():
     body = FilterBody.model_validate({"status": ["FAILED", "waiting"], "tags": ["a"], "metadata": {"x": "1"}})
     expected = RunFilter(status=[RunStatus.FAILED, RunStatus.WAITING], tags=["a"], metadata={"x": "1"})
     assert body.to_filter() == expected

@@ -12,7 +12,7 @@ from statewright.service.access import METRICS, SCOPES
 
 WORKSPACE_SCOPES = [scope for scope in SCOPES if scope != METRICS]
 """The scopes that the owner of a workspace can give to keys."""
-OPEN = {"/health", "/ready"}
+PUBLIC = {"/health", "/ready"}
 
 
 def operations(api: Api) -> list[tuple[str, str, dict[str, Any]]]:
@@ -21,12 +21,12 @@ def operations(api: Api) -> list[tuple[str, str, dict[str, Any]]]:
     return [(method.upper(), path, operation) for path, item in paths.items() for method, operation in item.items()]
 
 
-def concrete(path: str) -> str:
+def fill_path(path: str) -> str:
     return path.replace("{id}", "some")
 
 
 async def status_of(api: Api, method: str, path: str) -> tuple[int, str]:
-    response = await api.client.request(method, concrete(path), headers=api.headers)
+    response = await api.client.request(method, fill_path(path), headers=api.headers)
     code = response.json()["error"]["code"] if response.status_code >= 400 else ""
     return response.status_code, code
 
@@ -35,10 +35,10 @@ def test_only_health_routes_are_public():
     async def run() -> None:
         async with serving(auth="keys", admin_token=ADMIN_TOKEN) as api:
             for method, path, operation in operations(api):
-                if path == "/metrics":  # open on loopback, if nothing else is set
+                if path == "/metrics":  # open on loopback by default
                     assert (await status_of(api, method, path))[0] == 200
                     continue
-                if path in OPEN:
+                if path in PUBLIC:
                     assert operation["security"] == []
                     continue
                 assert await status_of(api, method, path) == (401, "AUTH_ERROR"), (method, path)
@@ -49,9 +49,9 @@ def test_only_health_routes_are_public():
 def test_every_route_requires_its_scope():
     async def run() -> None:
         async with two_workspaces() as (api, _):
-            scoped = [entry for entry in operations(api) if entry[2].get("x-scope") in WORKSPACE_SCOPES]
-            assert len(scoped) > 40
-            for method, path, operation in scoped:
+            scoped_operations = [entry for entry in operations(api) if entry[2].get("x-scope") in WORKSPACE_SCOPES]
+            assert len(scoped_operations) > 40
+            for method, path, operation in scoped_operations:
                 scope = operation["x-scope"]
                 others = [name for name in WORKSPACE_SCOPES if name not in (scope, "admin")]
                 key = await api.post("/api-keys", {"name": "others", "scopes": others}, 201)
@@ -171,7 +171,7 @@ def test_without_keys_every_caller_owns_the_default_workspace():
     asyncio.run(run())
 
 
-def test_the_rate_limit_of_a_key():
+def test_requests_with_a_key_are_rate_limited():
     async def run() -> None:
         async with two_workspaces() as (api, _):
             body = {"name": "slow", "scopes": ["runs:read"], "requestsPerMinute": 2}
@@ -188,7 +188,7 @@ def test_the_rate_limit_of_a_key():
     asyncio.run(run())
 
 
-def test_the_limit_of_started_runs_per_minute():
+def test_started_runs_are_limited_per_minute():
     async def run() -> None:
         async with serving() as api:
             workspace = await api.get("/workspaces/current")

@@ -23,7 +23,7 @@ def test_work_is_awaited_until_the_shutdown_begins():
     asyncio.run(run())
 
 
-def test_a_cancelled_request_stays_cancelled():
+def test_cancelling_a_request_cancels_its_work():
     async def run() -> None:
         shutdown = Shutdown()
         work = asyncio.get_running_loop().create_future()
@@ -37,7 +37,7 @@ def test_a_cancelled_request_stays_cancelled():
     asyncio.run(run())
 
 
-def test_failures_of_the_work_are_passed_on():
+def test_errors_of_the_work_are_raised():
     async def failing() -> None:
         raise OSError("gone")
 
@@ -52,14 +52,14 @@ def test_a_long_wait_for_a_run_ends_at_the_shutdown():
     async def run() -> None:
         async with serving() as api:
             body = {"graph": "greeter", "after": "2999-01-01T00:00:00Z", "input": {}}
-            for more in ({}, {"idempotencyKey": "k"}):
-                waiting = asyncio.ensure_future(api.call("POST", "/workflow-runs?wait=300", json=body | more))
+            for options in ({}, {"idempotencyKey": "k"}):
+                waiting = asyncio.ensure_future(api.call("POST", "/workflow-runs?wait=300", json=body | options))
                 await asyncio.sleep(0.05)
                 assert not waiting.done()
                 api.app.state.context.shutdown.begin()
                 async with asyncio.timeout(600):
-                    answer = await waiting
-                assert answer.json()["data"]["status"] == "pending"
+                    response = await waiting
+                assert response.json()["data"]["status"] == "pending"
                 api.app.state.context.shutdown.has_begun = False
             assert len(await api.get("/workflow-runs")) == 2
 

@@ -14,7 +14,7 @@ from statewright.service.access.rates import CACHE_TIME, RateLimiter, StartLimit
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def test_starts_are_limited_and_a_change_takes_effect_after_a_while():
+def test_starts_are_limited_and_a_changed_limit_takes_effect_after_the_cache_time():
     async def run() -> None:
         ledger = InMemoryLedger()
         ledger.write([Insert(Workspace(id="w", slug="w", starts_per_minute=1, created_at=NOW))])
@@ -30,9 +30,11 @@ def test_starts_are_limited_and_a_change_takes_effect_after_a_while():
     asyncio.run(run())
 
 
-def test_workspaces_without_limits_and_unknown_ones_are_not_counted():
+def test_workspaces_without_a_limit_and_unknown_ones_are_not_limited():
     async def run() -> None:
-        limits = StartLimits(InMemoryLedger(), RateLimiter())
+        ledger = InMemoryLedger()
+        ledger.write([Insert(Workspace(id="w0", slug="w0", created_at=NOW))])
+        limits = StartLimits(ledger, RateLimiter())
         for number in range(3000):
             await limits.check(f"w{number % 1500}", NOW + timedelta(seconds=number))
 

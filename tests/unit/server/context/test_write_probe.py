@@ -33,16 +33,16 @@ class ReadOnlyLedger(InMemoryLedger):
         return self.answer()
 
 
-def full() -> Any:
+def refuse() -> Any:
     raise StorageFull("no room")
 
 
-@pytest.mark.parametrize("answer", [full, LightFuture], ids=["full", "hangs"])
+@pytest.mark.parametrize("answer", [refuse, LightFuture], ids=["full", "hangs"])
 def test_a_database_that_refuses_writes_is_detected(answer: Any) -> None:
     assert not asyncio.run(WriteProbe(ReadOnlyLedger(answer), now, timeout=0.01).succeeds())
 
 
-def test_many_calls_cost_one_write() -> None:
+def test_probes_within_the_cache_time_share_one_write() -> None:
     async def run() -> None:
         ledger = ReadOnlyLedger(lambda: None)
         probe = WriteProbe(ledger, now, cache_time=3600)

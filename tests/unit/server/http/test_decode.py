@@ -1,4 +1,4 @@
-"""Bodies are decoded strictly: values that would cause trouble later are refused with a reason."""
+"""Bodies are decoded strictly: values that would cause failures later are refused with a reason."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_every_other_value_is_decoded_unchanged(value: Any):
+def test_valid_values_are_decoded_unchanged(value: Any):
     assert decode(json.dumps(value).encode()) == value
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_value_or_an_invalid_request(body: bytes):
+def test_any_bytes_are_decoded_or_refused(body: bytes):
     try:
         value = decode(body)
     except InvalidRequest:

@@ -43,7 +43,7 @@ def test_every_value_can_be_encoded(name: str):
 
 
 @pytest.mark.parametrize("key", [None, True, 1, 1.5, (1, 2), b"x"])
-def test_a_key_has_one_form_on_both_paths(key: object):
+def test_a_key_is_encoded_the_same_by_the_fallback(key: object):
     fast, slow = json.loads(encode({key: 0})), json.loads(encode({key: 0, "\ud800": 0}))
     assert set(slow) == {*fast, "\ud800"}
 
@@ -60,11 +60,11 @@ def test_a_model_whose_computed_field_raises_is_encoded_as_text():
     assert json.loads(encode({"a": [Broken(n=1)], "b": 2})) == {"a": ["<Broken>"], "b": 2}
 
 
-def test_an_integer_that_python_does_not_write_is_described():
+def test_an_integer_that_is_too_large_for_python_to_write_is_described():
     assert json.loads(encode({"\ud800": 10**5000}))["\ud800"] == "an integer of 16610 bits"
 
 
-def test_deep_values_are_cut_off_at_a_depth():
+def test_deeply_nested_values_are_truncated():
     value: Any = 1
     for _ in range(1000):
         value = [value]
@@ -75,7 +75,7 @@ def test_the_encoding_is_one_line_even_for_multiline_strings():
     assert b"\n" not in encode({"a": "one\ntwo\r\n"})
 
 
-def test_the_envelopes():
+def test_responses_have_an_envelope():
     assert json.loads(success_response({"a": 1}).body) == {"success": True, "data": {"a": 1}}
     assert json.loads(success_response([], meta={"page": 1}).body)["meta"] == {"page": 1}
     refused = error_response(409, "CONFLICT", "taken", {"x": 1}, headers={"retry-after": "1"})

@@ -107,7 +107,7 @@ def test_temporary_errors_have_retry_after():
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the password is 1234"), DamagedDatabase("page 4 is /secret/path")])
-def test_an_internal_error_only_has_the_id_of_the_request(error: Exception, caplog: pytest.LogCaptureFixture):
+def test_an_internal_error_reveals_only_the_id_of_the_request(error: Exception, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.ERROR):
         response = response_for(error, "req_7")
     assert response.status_code == 500
@@ -118,10 +118,10 @@ def test_an_internal_error_only_has_the_id_of_the_request(error: Exception, capl
 
 
 def test_every_client_error_of_the_service_has_a_status_below_500():
-    def all_under(kind: type[Any]) -> list[type[Any]]:
-        return [kind, *(subclass for child in kind.__subclasses__() for subclass in all_under(child))]
+    def with_subclasses(kind: type[Any]) -> list[type[Any]]:
+        return [kind, *(subclass for child in kind.__subclasses__() for subclass in with_subclasses(child))]
 
-    kinds = set(all_under(errors.ServiceError)) - {errors.ServiceError, errors.ServiceUnreachable}
+    kinds = set(with_subclasses(errors.ServiceError)) - {errors.ServiceError, errors.ServiceUnreachable}
     assert all(400 <= kind.status < 500 and kind.api_code.isupper() for kind in kinds)
 
 

@@ -15,7 +15,7 @@ from statewright.server.http.parameters import resolve_idempotency_key
     ("header", "field", "key"),
     [(None, None, None), (None, "f", "f"), ("h", None, "h"), ("k", "k", "k"), ('"k"', "k", "k"), ('"', None, '"')],
 )
-def test_header_or_field_is_accepted(header: str | None, field: str | None, key: str | None) -> None:
+def test_a_key_is_accepted_in_the_header_or_the_field(header: str | None, field: str | None, key: str | None) -> None:
     assert resolve_idempotency_key(header, field, "idempotencyKey") == key
 
 
@@ -30,7 +30,7 @@ def test_different_keys_are_a_conflict() -> None:
         resolve_idempotency_key("a", "b", "signalId")
 
 
-def test_repeated_runs_signals_and_events_count_once() -> None:
+def test_repeated_requests_create_one_run_signal_or_event() -> None:
     async def run() -> None:
         async with serving() as api:
             lead, header = await api.define(LEAD), {"idempotency-key": "k"}
@@ -38,8 +38,8 @@ def test_repeated_runs_signals_and_events_count_once() -> None:
             second = await api.post("/workflow-runs", {"definitionId": lead, "idempotencyKey": "k"}, 200)
             third = await api.post("/workflow-runs?wait=60", {"definitionId": lead}, 200, headers=header)
             assert first["id"] == second["id"] == third["id"]
-            both = {"definitionId": lead, "idempotencyKey": "other"}
-            assert (await api.post("/workflow-runs", both, 409, headers=header))["code"] == "CONFLICT"
+            conflicting = {"definitionId": lead, "idempotencyKey": "other"}
+            assert (await api.post("/workflow-runs", conflicting, 409, headers=header))["code"] == "CONFLICT"
 
             waiting = await api.start(PAYMENT, wait=60)
             signal = {"signalType": "early", "payload": {}}

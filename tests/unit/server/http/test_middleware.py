@@ -18,7 +18,7 @@ from statewright.server.http.middleware import HostCheck, PathAlias, RequestLife
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with the parameters of the call."""
+    """Respond with the parameters of the request."""
     request = Request(scope, receive)
     values = {"path": scope["path"], "id": scope.get("request_id"), "raw": scope["raw_path"].decode()}
     await JSONResponse({**values, "size": len(await request.body())})(scope, receive, send)
@@ -28,7 +28,7 @@ async def broken(scope: Scope, receive: Receive, send: Send) -> None:
     raise RuntimeError("the password is 1234")
 
 
-async def cut_off(scope: Scope, receive: Receive, send: Send) -> None:
+async def fail_midway(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     raise RuntimeError("in the middle")
 
@@ -53,7 +53,7 @@ def test_an_invalid_request_id_is_replaced(request_id: str):
     assert response.headers["x-request-id"].startswith("req_")
 
 
-def test_each_request_gets_a_new_id():
+def test_each_request_has_a_new_id():
     assert call(RequestLifecycle(echo)).headers["x-request-id"] != call(RequestLifecycle(echo)).headers["x-request-id"]
 
 
@@ -68,7 +68,7 @@ def test_an_unexpected_error_is_a_500_that_reveals_nothing(caplog: pytest.LogCap
 
 def test_an_error_during_the_response_breaks_the_connection():
     with pytest.raises(RuntimeError, match="in the middle"):
-        call(RequestLifecycle(cut_off))
+        call(RequestLifecycle(fail_midway))
 
 
 def test_responses_are_not_cached():
@@ -76,33 +76,33 @@ def test_responses_are_not_cached():
     assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
 
 
-class Counted:
+class RecordingMeter:
     def __init__(self) -> None:
-        self.seen: list[tuple[str, str, int]] = []
+        self.requests: list[tuple[str, str, int]] = []
 
     def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
         assert seconds >= 0
-        self.seen.append((method, route, status))
+        self.requests.append((method, route, status))
 
 
 def test_requests_are_counted_by_route_not_by_path():
     async def run() -> None:
-        counted = Counted()
-        async with serving(metrics=counted) as api:
+        meter = RecordingMeter()
+        async with serving(metrics=meter) as api:
             await api.get("/workflow-runs/run_1", 404)
             await api.get("/workflow-runs/run_2", 404)
             await api.call("GET", "/nowhere/at/all")
         route = "/api/v1/workflow-runs/{id}"
-        assert counted.seen == [("GET", route, 404), ("GET", route, 404), ("GET", "unknown", 404)]
+        assert meter.requests == [("GET", route, 404), ("GET", route, 404), ("GET", "unknown", 404)]
 
     asyncio.run(run())
 
 
-# -- sizes
+# -- sizes of bodies
 
 
 @pytest.mark.parametrize("size", [2001, 100_000])
-def test_a_body_with_too_large_a_declared_length_is_not_read(size: int):
+def test_a_body_whose_declared_length_is_too_large_is_refused(size: int):
     async def run() -> None:
         async with serving(max_body=2000) as api:
             error = await api.post("/workflow-runs", status=413, content=b"x" * size)
@@ -112,7 +112,7 @@ def test_a_body_with_too_large_a_declared_length_is_not_read(size: int):
     asyncio.run(run())
 
 
-def test_a_body_without_a_length_is_counted():
+def test_a_body_without_a_declared_length_is_limited_too():
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b" " * 100
@@ -137,7 +137,7 @@ def test_a_body_of_the_largest_size_is_accepted():
     asyncio.run(run())
 
 
-# -- names
+# -- host names and origins
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_an_application_without_keys_refuses_foreign_host_names():
     asyncio.run(run())
 
 
-# -- the other prefix, and other origins
+# -- the short prefix, and CORS
 
 
 def test_the_short_prefix_is_an_alias():
@@ -218,11 +218,11 @@ def test_the_short_prefix_reaches_the_routes():
 def test_only_pages_of_allowed_origins_can_read_responses():
     async def run() -> None:
         async with serving(cors_origins=["https://app.example"]) as api:
-            ours = await api.call("GET", "/graphs", headers={"origin": "https://app.example"})
-            assert ours.headers["access-control-allow-origin"] == "https://app.example"
-            assert "x-request-id" in ours.headers["access-control-expose-headers"]
-            theirs = await api.call("GET", "/graphs", headers={"origin": "https://evil.example"})
-            assert "access-control-allow-origin" not in theirs.headers
+            allowed = await api.call("GET", "/graphs", headers={"origin": "https://app.example"})
+            assert allowed.headers["access-control-allow-origin"] == "https://app.example"
+            assert "x-request-id" in allowed.headers["access-control-expose-headers"]
+            foreign = await api.call("GET", "/graphs", headers={"origin": "https://evil.example"})
+            assert "access-control-allow-origin" not in foreign.headers
             preflight = {"origin": "https://app.example", "access-control-request-method": "POST"}
             preflight["access-control-request-headers"] = "x-api-key,content-type"
             assert (await api.client.options("/api/v1/workflow-runs", headers=preflight)).status_code == 200

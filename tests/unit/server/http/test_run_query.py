@@ -24,7 +24,7 @@ from tests.unit.server.serving import serving
         "tag=%ED%A0%80",
     ],
 )
-def test_valid_queries(query: str):
+def test_valid_queries_are_accepted(query: str):
     async def run() -> None:
         async with serving() as api:
             assert await api.get(f"/workflow-runs?{query}") == []

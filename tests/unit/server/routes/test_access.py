@@ -41,7 +41,7 @@ def test_workspaces_are_listed_and_limited():
     asyncio.run(run())
 
 
-def test_slugs():
+def test_slugs_are_validated():
     async def run() -> None:
         async with serving() as api:
             for slug in ("", "A", "a b", "a/b", "ä", "a" * 64, "a\n", 5, None):

@@ -7,7 +7,7 @@ import asyncio
 from tests.unit.server.serving import serving
 
 
-def test_costs_of_a_time_span():
+def test_costs_are_summed_for_a_period():
     async def run() -> None:
         async with serving() as api:
             query = {"from": "2026-01-01T00:00:00Z", "to": "2026-02-01T00:00:00+01:00"}

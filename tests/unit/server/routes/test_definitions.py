@@ -29,7 +29,7 @@ def test_a_version_is_stored_once_and_never_changes():
 
 
 STEP = {"type": "task", "name": "a", "handler": "enrich"}
-WRONG: dict[str, Any] = {
+INVALID: dict[str, Any] = {
     "nothing": {},
     "no steps": {"name": "a", "version": "1", "steps": []},
     "unknown type": {"name": "a", "version": "1", "steps": [{"type": "tsak", "name": "x"}]},
@@ -41,10 +41,10 @@ WRONG: dict[str, Any] = {
 }
 
 
-def test_wrong_definitions_are_refused_with_all_problems():
+def test_invalid_definitions_are_refused_with_all_problems():
     async def run() -> None:
         async with serving() as api:
-            for name, body in WRONG.items():
+            for name, body in INVALID.items():
                 response = await api.call("POST", PATH, json=body)
                 assert response.status_code == 400, (name, response.text)
                 error = response.json()["error"]
@@ -60,7 +60,7 @@ def test_wrong_definitions_are_refused_with_all_problems():
 def test_similar_names_are_suggested():
     async def run() -> None:
         async with serving() as api:
-            error = await api.post(PATH, WRONG["unknown handler"], 400)
+            error = await api.post(PATH, INVALID["unknown handler"], 400)
             assert "enrich" in str(error["details"]["problems"])
 
     asyncio.run(run())

@@ -16,15 +16,15 @@ from statewright.service import Service
 class UnavailableLedger(InMemoryLedger):
     """A ledger whose disk can become unavailable."""
 
-    is_gone = False
+    is_unavailable = False
 
     def find(self, *args, **options):
-        if self.is_gone:
+        if self.is_unavailable:
             raise StorageUnavailable("The disk is gone.")
         return super().find(*args, **options)
 
 
-def test_a_healthy_service():
+def test_a_healthy_service_reports_ok():
     async def run() -> None:
         async with serving(auth="keys") as api:
             for path in ("/health", "/api/v1/health", "/v1/health"):
@@ -35,17 +35,17 @@ def test_a_healthy_service():
     asyncio.run(run())
 
 
-def test_an_unavailable_database_is_reported_and_requests_get_503():
+def test_an_unavailable_database_is_reported_and_requests_are_answered_with_503():
     async def run() -> None:
         ledger = UnavailableLedger()
         async with serving(service=Service(catalog(), ledger=ledger, saver=InMemorySaver())) as api:
-            ledger.is_gone = True
+            ledger.is_unavailable = True
             response = await api.call("GET", "/health")
             assert (response.status_code, response.json()["checks"]["database"]) == (503, "failing")
             refused = await api.call("GET", "/workflow-runs")
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "UNAVAILABLE")
             assert refused.headers["retry-after"] == "1"
-            ledger.is_gone = False
+            ledger.is_unavailable = False
             assert (await api.call("GET", "/health")).status_code == 200
 
     asyncio.run(run())
@@ -72,7 +72,7 @@ def test_a_starting_server_is_not_ready():
     asyncio.run(run())
 
 
-def test_metrics_for_prometheus():
+def test_metrics_are_served_for_prometheus():
     async def run() -> None:
         async with serving(metrics=Metrics()) as api:
             run = await api.start(LEAD)

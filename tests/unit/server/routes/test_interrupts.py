@@ -68,18 +68,18 @@ def test_invalid_decisions_change_nothing(body: dict[str, Any]):
     asyncio.run(run())
 
 
-def test_an_event_wakes_waiting_runs_and_starts_triggered_ones():
+def test_an_event_wakes_waiting_runs_and_starts_the_runs_of_triggers():
     async def run() -> None:
         async with serving() as api:
-            waits = await api.start(PAYMENT)
+            waiting = await api.start(PAYMENT)
             trigger = {"event": "payment_confirmed", "graph": "payment", "match": {"amount": 5}}
             await api.post("/triggers", trigger, 201)
             body = {"name": "payment_confirmed", "payload": {"amount": 5}, "key": "e-1"}
             event = await api.post("/events", body)
-            assert event["woken"] == [waits["id"]]
+            assert event["woken"] == [waiting["id"]]
             assert len(event["started"]) == 1
             assert await api.post("/events", body) == event
-            assert (await wait_until_ended(api, waits["id"]))["output"]["amount"] == 5
+            assert (await wait_until_ended(api, waiting["id"]))["output"]["amount"] == 5
             assert (await api.get(f"/workflow-runs/{event['started'][0]}"))["source"] == f"event:{event['id']}"
             for wrong in ({}, {"name": ""}, {"name": "x", "payload": []}, {"name": "x", "payload": {"__a": 1}}):
                 await api.post("/events", wrong, 400)

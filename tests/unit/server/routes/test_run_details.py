@@ -1,4 +1,4 @@
-"""Details of a run."""
+"""Details of a run over HTTP: steps, state, costs and events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from tests.unit.server.serving import LEAD, PAYMENT, serving
 
 
-def test_the_details_of_a_run():
+def test_the_details_of_a_run_are_read():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(LEAD, input={"leadEmail": "a@b.example"})
@@ -21,7 +21,7 @@ def test_the_details_of_a_run():
     asyncio.run(run())
 
 
-def test_the_state_of_a_waiting_run():
+def test_the_state_of_a_waiting_run_is_read():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(PAYMENT)

@@ -26,7 +26,7 @@ def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]
         yield Service(catalog(), ledger=SqliteLedger(database), saver=SqliteSaver(database))
 
 
-def test_a_run_from_its_start_to_its_end(service: Service):
+def test_a_run_is_started_and_completed(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             run_input = {"leadEmail": "jane@example.com"}
@@ -55,7 +55,7 @@ def test_a_start_without_wait_returns_at_once(service: Service):
     asyncio.run(run())
 
 
-def test_a_run_of_a_graph_by_its_name(service: Service):
+def test_a_graph_is_run_by_its_name(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             body = {"graph": "greeter", "input": {"messages": [{"role": "user", "content": "hi"}]}}
@@ -68,7 +68,7 @@ def test_a_run_of_a_graph_by_its_name(service: Service):
     asyncio.run(run())
 
 
-def test_the_same_idempotency_key_gives_the_same_run(service: Service):
+def test_the_same_idempotency_key_returns_the_same_run(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             first = await api.start(LEAD, idempotencyKey="k-1")
@@ -82,7 +82,7 @@ def test_the_same_idempotency_key_gives_the_same_run(service: Service):
     asyncio.run(run())
 
 
-def test_concurrent_starts_with_one_key_are_one_run(service: Service):
+def test_concurrent_starts_with_the_same_key_create_one_run(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             body = {"definitionId": await api.define(LEAD), "idempotencyKey": "k-2"}
@@ -93,37 +93,37 @@ def test_concurrent_starts_with_one_key_are_one_run(service: Service):
     asyncio.run(run())
 
 
-def test_filters_of_runs(service: Service):
+def test_runs_are_filtered(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             done = await api.start(LEAD, tags=["a", "b"], metadata={"customer": "acme", "size": 3})
-            waits = await api.start(PAYMENT, tags=["a"], metadata={"customer": "other"}, threadId="t-1")
+            waiting = await api.start(PAYMENT, tags=["a"], metadata={"customer": "other"}, threadId="t-1")
             failed = await api.start(BROKEN)
 
-            async def matching(query: str) -> set[str]:
+            async def find_ids(query: str) -> set[str]:
                 return {entry["id"] for entry in await api.get(f"{RUNS}?{query}")}
 
-            all_ids = {done["id"], waits["id"], failed["id"]}
-            assert await matching("") == all_ids
-            assert await matching("status=completed") == {done["id"]}
-            assert await matching("status=COMPLETED&status=Failed") == {done["id"], failed["id"]}
-            assert await matching("status=waiting,failed") == {waits["id"], failed["id"]}
-            assert await matching("tag=a") == {done["id"], waits["id"]}
-            assert await matching("tag=a&tag=b") == {done["id"]}
-            assert await matching("metadata.customer=acme") == {done["id"]}
-            assert await matching("metadata[customer]=other") == {waits["id"]}
-            assert await matching("metadata.size=3") == {done["id"]}
-            assert await matching("threadId=t-1") == {waits["id"]}
-            assert await matching("graph=broken") == {failed["id"]}
-            assert await matching(f"definitionId={done['definitionId']}&status=waiting") == set()
-            assert await matching(f"createdFrom={waits['createdAt']}") == {waits["id"], failed["id"]}
-            assert await matching(f"createdTo={waits['createdAt']}") == {done["id"]}
-            assert await matching("parentId=run_0") == set()
+            all_ids = {done["id"], waiting["id"], failed["id"]}
+            assert await find_ids("") == all_ids
+            assert await find_ids("status=completed") == {done["id"]}
+            assert await find_ids("status=COMPLETED&status=Failed") == {done["id"], failed["id"]}
+            assert await find_ids("status=waiting,failed") == {waiting["id"], failed["id"]}
+            assert await find_ids("tag=a") == {done["id"], waiting["id"]}
+            assert await find_ids("tag=a&tag=b") == {done["id"]}
+            assert await find_ids("metadata.customer=acme") == {done["id"]}
+            assert await find_ids("metadata[customer]=other") == {waiting["id"]}
+            assert await find_ids("metadata.size=3") == {done["id"]}
+            assert await find_ids("threadId=t-1") == {waiting["id"]}
+            assert await find_ids("graph=broken") == {failed["id"]}
+            assert await find_ids(f"definitionId={done['definitionId']}&status=waiting") == set()
+            assert await find_ids(f"createdFrom={waiting['createdAt']}") == {waiting["id"], failed["id"]}
+            assert await find_ids(f"createdTo={waiting['createdAt']}") == {done["id"]}
+            assert await find_ids("parentId=run_0") == set()
 
     asyncio.run(run())
 
 
-def test_lists_have_pages(service: Service):
+def test_runs_are_listed_in_pages(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             runs = [(await api.start(LEAD))["id"] for _ in range(5)]
@@ -186,7 +186,7 @@ def test_questions_are_answered_by_their_ids(service: Service):
     asyncio.run(run())
 
 
-def test_cancel_is_final_and_idempotent(service: Service):
+def test_cancelling_is_final_and_idempotent(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
             started = await api.start(PAYMENT)
@@ -221,10 +221,10 @@ def test_a_failed_run_can_be_retried(service: Service):
 def test_runs_are_cancelled_and_retried_by_a_filter(service: Service):
     async def run() -> None:
         async with serving(service=service) as api:
-            marked = [(await api.start(PAYMENT, tags=["old"]))["id"] for _ in range(3)]
+            tagged = [(await api.start(PAYMENT, tags=["old"]))["id"] for _ in range(3)]
             other = await api.start(PAYMENT)
             failed = await api.start(BROKEN, metadata={"batch": "7"})
-            assert sorted((await api.post(f"{RUNS}/cancel", {"tags": ["old"]}))["runIds"]) == sorted(marked)
+            assert sorted((await api.post(f"{RUNS}/cancel", {"tags": ["old"]}))["runIds"]) == sorted(tagged)
             assert (await api.get(f"{RUNS}/{other['id']}"))["status"] == "waiting"
             retried = await api.post(f"{RUNS}/retry", {"metadata": {"batch": "7"}, "status": ["FAILED"]})
             assert retried == {"runIds": [failed["id"]]}
@@ -236,7 +236,7 @@ def test_runs_are_cancelled_and_retried_by_a_filter(service: Service):
     asyncio.run(run())
 
 
-WRONG_BODIES: dict[str, Any] = {
+INVALID_BODIES: dict[str, Any] = {
     "nothing": {},
     "both": {"definitionId": "a", "graph": "b"},
     "a list": [],
@@ -279,7 +279,7 @@ WRONG_BODIES: dict[str, Any] = {
 def test_invalid_bodies_are_refused_with_the_path_of_each_problem():
     async def run() -> None:
         async with serving() as api:
-            for name, body in WRONG_BODIES.items():
+            for name, body in INVALID_BODIES.items():
                 response = await api.call("POST", RUNS, json=body)
                 assert response.status_code == 400, (name, response.text)
                 error = response.json()["error"]
@@ -316,24 +316,26 @@ HOSTILE_BODIES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["application/json", "application/problem+json; charset=utf-8"])
-def test_hostile_bodies_are_refused(kind: str):
+@pytest.mark.parametrize("content_type", ["application/json", "application/problem+json; charset=utf-8"])
+def test_hostile_bodies_are_refused(content_type: str):
     async def run() -> None:
         async with serving() as api:
             for name, body in HOSTILE_BODIES.items():
-                response = await api.call("POST", RUNS, content=body, headers={"content-type": kind})
+                response = await api.call("POST", RUNS, content=body, headers={"content-type": content_type})
                 assert (response.status_code, response.json()["error"]["code"]) == (400, "VALIDATION_ERROR"), name
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize(
-    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "a/b/c"]
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "a/b/c"]
 )
-def test_bodies_with_another_content_type_are_refused(kind: str):
+def test_bodies_with_another_content_type_are_refused(content_type: str):
     async def run() -> None:
         async with serving() as api:
-            response = await api.call("POST", RUNS, content=b'{"graph": "greeter"}', headers={"content-type": kind})
+            response = await api.call(
+                "POST", RUNS, content=b'{"graph": "greeter"}', headers={"content-type": content_type}
+            )
             assert response.status_code == 400
             assert "content-type: application/json" in response.json()["error"]["message"]
 
@@ -356,7 +358,7 @@ def test_an_input_with_unusual_values_is_returned_unchanged():
     asyncio.run(run())
 
 
-WRONG_QUERIES = [
+INVALID_QUERIES = [
     "page=0",
     "page=-1",
     "page=x",
@@ -381,7 +383,7 @@ WRONG_QUERIES = [
 def test_invalid_queries_are_refused():
     async def run() -> None:
         async with serving() as api:
-            for query in WRONG_QUERIES:
+            for query in INVALID_QUERIES:
                 error = await api.get(f"{RUNS}?{query}", 400)
                 assert error["code"] == "VALIDATION_ERROR", query
                 assert error["details"]["problems"][0]["path"].startswith("query."), query
@@ -402,7 +404,7 @@ def test_unknown_ids_are_not_found(run_id: str):
     asyncio.run(run())
 
 
-def test_unsupported_methods_and_unknown_paths():
+def test_unsupported_methods_and_unknown_paths_are_refused():
     async def run() -> None:
         async with serving() as api:
             refused = await api.call("DELETE", RUNS)
@@ -437,7 +439,7 @@ async def _wait_until_ended(api: Any, path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("value", [[1, 2], "text", 7, True])
-def test_the_input_of_steps_is_an_object(value: Any):
+def test_the_input_of_a_workflow_of_steps_must_be_an_object(value: Any):
     async def run() -> None:
         async with serving() as api:
             body = {"definitionId": await api.define(LEAD), "input": value}

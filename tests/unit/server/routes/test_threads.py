@@ -7,7 +7,7 @@ import asyncio
 from tests.unit.server.serving import LEAD, PAYMENT, serving
 
 
-def test_state_history_and_differences():
+def test_state_history_and_differences_are_read():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(LEAD)
@@ -20,8 +20,8 @@ def test_state_history_and_differences():
             assert all(saved["parentCheckpointId"] in ids for saved in history[:-1])
             assert len(await api.get(f"{path}/history?limit=1")) == 1
             before = history[1]["checkpointId"]
-            then = await api.get(f"{path}/state?checkpointId={before}")
-            assert (then["next"], "messageId" in then["values"]) == (["send-email"], False)
+            earlier = await api.get(f"{path}/state?checkpointId={before}")
+            assert (earlier["next"], "messageId" in earlier["values"]) == (["send-email"], False)
             diff = await api.get(f"{path}/diff", params={"before": before, "after": head["checkpointId"]})
             assert diff["messageId"]["after"] == "msg_789"
             for wrong in ("/diff", "/history?limit=0", "/history?limit=x"):
@@ -32,7 +32,7 @@ def test_state_history_and_differences():
     asyncio.run(run())
 
 
-def test_a_branch_begins_at_a_checkpoint():
+def test_a_thread_is_forked_at_a_checkpoint():
     async def run() -> None:
         async with serving() as api:
             started = await api.start(LEAD)
@@ -62,7 +62,7 @@ def test_invalid_updates_change_nothing():
     asyncio.run(run())
 
 
-def test_values_that_a_reducer_does_not_expect_are_a_400():
+def test_values_that_a_reducer_refuses_are_answered_with_400():
     async def run() -> None:
         async with serving() as api:
             body = {"graph": "greeter", "input": {"messages": [{"role": "user", "content": "hi"}]}}

@@ -30,7 +30,7 @@ def test_a_secret_is_shown_once():
     asyncio.run(run())
 
 
-def test_a_test_message_is_a_delivery():
+def test_a_test_message_is_recorded_as_a_delivery():
     async def run() -> None:
         async with serving(webhooks=ALLOWED) as api:
             webhook = await api.post("/webhooks", {"url": URL}, 201)

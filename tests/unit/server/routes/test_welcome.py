@@ -30,7 +30,7 @@ def test_a_browser_gets_a_page_with_valid_links(path: str, auth: str) -> None:
     asyncio.run(run())
 
 
-def test_the_page_loads_nothing_and_has_no_scripts() -> None:
+def test_the_page_loads_no_resources_and_has_no_scripts() -> None:
     async def run() -> None:
         async with serving() as api:
             response = await api.client.get("/", headers=BROWSER)
@@ -43,7 +43,7 @@ def test_the_page_loads_nothing_and_has_no_scripts() -> None:
     asyncio.run(run())
 
 
-def test_programs_get_json() -> None:
+def test_other_clients_get_json() -> None:
     async def run() -> None:
         async with serving() as api:
             for headers in ({"accept": "application/json"}, {"accept": "*/*"}):

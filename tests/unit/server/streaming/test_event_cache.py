@@ -35,9 +35,9 @@ def test_large_and_old_events_are_not_cached():
 
 def test_a_live_event_has_no_number_and_is_cached_by_identity():
     cache = EventCache()
-    piece = LiveEvent("a", "message", {"text": "hel"}, "draft")
-    assert cache.encode(piece) is cache.encode(piece)
-    assert cache.encode(piece) == (
+    live_event = LiveEvent("a", "message", {"text": "hel"}, "draft")
+    assert cache.encode(live_event) is cache.encode(live_event)
+    assert cache.encode(live_event) == (
         b"event: message\n"
         b'data: {"workflowRunId":"a","stepName":"draft","eventType":"message","payload":{"text":"hel"}}\n\n'
     )

@@ -60,7 +60,7 @@ class Reader:
         self.ended = not message["more_body"]
 
 
-def offer(**settings: Any) -> ServerContext:
+def new_context(**settings: Any) -> ServerContext:
     return ServerContext(Service(Catalog()), ServerSettings(**settings))
 
 
@@ -69,10 +69,12 @@ async def read(stream: EventStream, reader: Reader) -> None:
         await stream({"type": "http"}, reader.receive, reader.send)  # pyright: ignore[reportArgumentType]
 
 
-def test_the_format_of_an_event():
+def test_an_event_is_encoded_as_a_server_sent_event():
     async def run() -> None:
         reader = Reader()
-        await read(EventStream(source_of(event(1, text="two\nlines\r\n", n=1)), Caller(offer(), "default")), reader)
+        await read(
+            EventStream(source_of(event(1, text="two\nlines\r\n", n=1)), Caller(new_context(), "default")), reader
+        )
         lines = b"".join(reader.pieces).decode().split("\n")
         assert [line.partition(":")[0] for line in lines] == ["event", "data", "id", "", ""]
         assert (lines[0], lines[2]) == ("event: STEP_STARTED", "id: 1")
@@ -93,7 +95,7 @@ def test_the_format_of_an_event():
 def test_the_headers_prevent_buffering_by_proxies():
     async def run() -> None:
         reader = Reader()
-        await read(EventStream(source_of(), Caller(offer(), "default"), {"content-location": "/x"}), reader)
+        await read(EventStream(source_of(), Caller(new_context(), "default"), {"content-location": "/x"}), reader)
         assert reader.status == 200
         assert reader.headers == {
             "content-type": "text/event-stream; charset=utf-8",
@@ -109,7 +111,7 @@ def test_the_headers_prevent_buffering_by_proxies():
 def test_pending_events_are_sent_together():
     async def run() -> None:
         reader = Reader()
-        await read(EventStream(source_of(*(event(n) for n in range(1, 101))), Caller(offer(), "default")), reader)
+        await read(EventStream(source_of(*(event(n) for n in range(1, 101))), Caller(new_context(), "default")), reader)
         assert len(reader.pieces) == 1
         assert reader.pieces[0].count(b"\nid: ") == 100
 
@@ -127,7 +129,7 @@ def test_a_slow_reader_slows_down_its_source():
 
     async def run() -> None:
         reader = Reader(slow=True)
-        stream = asyncio.ensure_future(read(EventStream(endless(), Caller(offer(), "default")), reader))
+        stream = asyncio.ensure_future(read(EventStream(endless(), Caller(new_context(), "default")), reader))
         await asyncio.sleep(0.1)
         assert produced < 100
         reader.ready.set()
@@ -142,7 +144,9 @@ def test_a_slow_reader_slows_down_its_source():
 def test_a_silent_stream_sends_heartbeats():
     async def run() -> None:
         reader = Reader()
-        stream = asyncio.ensure_future(read(EventStream(never(), Caller(offer(heartbeat=0.01), "default")), reader))
+        stream = asyncio.ensure_future(
+            read(EventStream(silent_source(), Caller(new_context(heartbeat=0.01), "default")), reader)
+        )
         while len(reader.pieces) < 3:
             await asyncio.sleep(0.005)
         reader.disconnected.set()
@@ -152,7 +156,7 @@ def test_a_silent_stream_sends_heartbeats():
     asyncio.run(run())
 
 
-async def never() -> AsyncIterator[RunEvent]:
+async def silent_source() -> AsyncIterator[RunEvent]:
     await asyncio.Event().wait()
     yield event(1)
 
@@ -160,7 +164,7 @@ async def never() -> AsyncIterator[RunEvent]:
 def test_a_disconnecting_reader_closes_the_source():
     closed = asyncio.Event()
 
-    async def watched() -> AsyncIterator[RunEvent]:
+    async def closing_source() -> AsyncIterator[RunEvent]:
         try:
             yield event(1)
             await asyncio.Event().wait()
@@ -169,8 +173,8 @@ def test_a_disconnecting_reader_closes_the_source():
 
     async def run() -> None:
         reader = Reader()
-        context = offer()
-        stream = asyncio.ensure_future(read(EventStream(watched(), Caller(context, "default")), reader))
+        context = new_context()
+        stream = asyncio.ensure_future(read(EventStream(closing_source(), Caller(context, "default")), reader))
         while not reader.pieces:
             await asyncio.sleep(0.005)
         reader.disconnected.set()
@@ -181,16 +185,16 @@ def test_a_disconnecting_reader_closes_the_source():
     asyncio.run(run())
 
 
-def test_streams_end_at_the_shutdown():
+def test_streams_end_when_the_server_shuts_down():
     async def run() -> None:
-        context, reader = offer(), Reader()
-        stream = asyncio.ensure_future(read(EventStream(never(), Caller(context, "default")), reader))
+        context, reader = new_context(), Reader()
+        stream = asyncio.ensure_future(read(EventStream(silent_source(), Caller(context, "default")), reader))
         await asyncio.sleep(0.01)
         context.shutdown.begin()
         await stream
         assert reader.ended
         late = Reader()
-        await read(EventStream(never(), Caller(context, "default")), late)
+        await read(EventStream(silent_source(), Caller(context, "default")), late)
         assert late.ended
 
     asyncio.run(run())
@@ -209,7 +213,7 @@ def test_a_stopped_stream_discards_pending_events(reason: str):
             closed.set()
 
     async def run() -> None:
-        context, reader = offer(), Reader(slow=True)
+        context, reader = new_context(), Reader(slow=True)
         key = ApiKey(id="key_1", workspace_id="default", name="reader", digest="", prefix="", created_at=AT)
         stream = asyncio.ensure_future(read(EventStream(endless(), Caller(context, "default", key)), reader))
         while not reader.sending:
@@ -232,7 +236,7 @@ def test_a_slow_reader_receives_all_events_of_an_ended_source():
     async def run() -> None:
         reader = Reader(slow=True)
         source = source_of(*(event(n) for n in range(1, 101)))
-        stream = asyncio.ensure_future(read(EventStream(source, Caller(offer(), "default")), reader))
+        stream = asyncio.ensure_future(read(EventStream(source, Caller(new_context(), "default")), reader))
         while not reader.sending:
             await asyncio.sleep(0)
         reader.ready.set()
@@ -250,7 +254,7 @@ def test_a_failing_source_breaks_the_stream():
     async def run() -> None:
         reader = Reader()
         with pytest.raises(OSError, match="the disk is gone"):
-            await read(EventStream(failing(), Caller(offer(), "default")), reader)
+            await read(EventStream(failing(), Caller(new_context(), "default")), reader)
         assert b"id: 1" in b"".join(reader.pieces)
         assert not reader.ended
 

@@ -15,7 +15,7 @@ from statewright.service.access import KeyRing, create_key, revoke_key
 
 
 class CountingLedger(InMemoryLedger):
-    """Counts what is looked for."""
+    """A ledger that counts its reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_a_cached_key_that_expires_is_refused(ledger: Ledger, now: datetime) -> 
         find(ring, key, now + seconds(2))
 
 
-def test_a_clock_that_is_set_back_does_not_extend_the_cache(counting: CountingLedger, now: datetime) -> None:
+def test_setting_the_clock_back_does_not_extend_the_cache(counting: CountingLedger, now: datetime) -> None:
     _, key = create(counting, now)
     ring = KeyRing(counting)
     find(ring, key, now)
@@ -107,23 +107,23 @@ def test_unknown_keys_are_not_cached(counting: CountingLedger, now: datetime) ->
         with pytest.raises(Unauthorized):
             find(ring, "stw_" + "a" * 43, now)
     assert counting.reads == 2
-    for nonsense in ("", "abc", "stw_" + "a" * 1000):
+    for malformed in ("", "abc", "stw_" + "a" * 1000):
         with pytest.raises(Unauthorized):
-            find(ring, nonsense, now)
+            find(ring, malformed, now)
     assert counting.reads == 2
 
 
 def test_a_record_read_before_a_revocation_is_not_cached(ledger: Ledger, now: datetime) -> None:
-    """The read is under way while the key is revoked through the same ring."""
+    """The key is revoked through the same ring while its record is read."""
     record, key = create(ledger, now)
 
     ring = KeyRing(ledger)
 
-    async def both() -> None:
+    async def find_and_revoke() -> None:
         await asyncio.gather(
             *(ring.find(key, now) for _ in range(3)), ring.revoke("default", record.id, now), return_exceptions=True
         )
 
-    asyncio.run(both())
+    asyncio.run(find_and_revoke())
     with pytest.raises(Unauthorized, match="revoked"):
         find(ring, key, now)

@@ -26,7 +26,7 @@ def find(ledger: Ledger, key: str, now: datetime) -> ApiKey:
     return asyncio.run(find_key(ledger, key, now))
 
 
-def test_a_key_opens_its_workspace(ledger: Ledger, now: datetime) -> None:
+def test_a_key_is_found_with_its_workspace_and_scopes(ledger: Ledger, now: datetime) -> None:
     record, key = create(ledger, now, workspace="sales", requests_per_minute=60)
     assert find(ledger, key, now) == record
     assert (record.workspace_id, record.name, record.scopes) == ("sales", "ci", ["runs:read"])
@@ -41,12 +41,12 @@ def test_only_the_hash_of_a_key_is_stored(ledger: Ledger, now: datetime) -> None
     assert all(key not in str(getattr(record, field.name)) for field in fields(record))
 
 
-def test_no_two_keys_are_the_same(ledger: Ledger, now: datetime) -> None:
+def test_keys_are_unique(ledger: Ledger, now: datetime) -> None:
     assert len({create(ledger, now)[1] for _ in range(50)}) == 50
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "corrupt",
     [
         lambda key: "",
         lambda key: key[:-1],
@@ -60,10 +60,10 @@ def test_no_two_keys_are_the_same(ledger: Ledger, now: datetime) -> None:
         lambda key: sha256(key.encode()).hexdigest(),
     ],
 )
-def test_invalid_keys_are_refused(ledger: Ledger, now: datetime, spoil: Callable[[str], str]) -> None:
+def test_invalid_keys_are_refused(ledger: Ledger, now: datetime, corrupt: Callable[[str], str]) -> None:
     _, key = create(ledger, now)
     with pytest.raises(Unauthorized, match="unknown"):
-        find(ledger, spoil(key), now)
+        find(ledger, corrupt(key), now)
 
 
 def test_a_key_expires_at_its_instant(ledger: Ledger, now: datetime) -> None:
@@ -83,7 +83,7 @@ def test_a_revoked_key_is_refused(ledger: Ledger, now: datetime) -> None:
     assert key not in str(caught.value)
 
 
-def test_the_first_revocation_counts(ledger: Ledger, now: datetime) -> None:
+def test_revoking_a_key_again_keeps_the_first_time(ledger: Ledger, now: datetime) -> None:
     record, _ = create(ledger, now)
     asyncio.run(revoke_key(ledger, "default", record.id, now))
     assert asyncio.run(revoke_key(ledger, "default", record.id, now + timedelta(days=1))).revoked_at == now
@@ -98,10 +98,10 @@ def test_records_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime
 
 
 def test_keys_are_listed_newest_first(ledger: Ledger, now: datetime) -> None:
-    made = [create(ledger, now + timedelta(seconds=place))[0] for place in range(3)]
+    created = [create(ledger, now + timedelta(seconds=number))[0] for number in range(3)]
     create(ledger, now, workspace="other")
-    assert asyncio.run(list_keys(ledger, "default")) == made[::-1]
-    assert asyncio.run(list_keys(ledger, "default", limit=1, offset=1)) == [made[1]]
+    assert asyncio.run(list_keys(ledger, "default")) == created[::-1]
+    assert asyncio.run(list_keys(ledger, "default", limit=1, offset=1)) == [created[1]]
     assert asyncio.run(count_keys(ledger, "default")) == 3
 
 
@@ -124,7 +124,7 @@ def test_invalid_requests_for_keys_are_refused(
     assert asyncio.run(count_keys(ledger, "default")) == 0
 
 
-def test_a_key_cannot_be_created_expired(ledger: Ledger, now: datetime) -> None:
+def test_a_new_key_cannot_have_expired(ledger: Ledger, now: datetime) -> None:
     with pytest.raises(InvalidRequest, match="must be in the future"):
         create(ledger, now, expires_at=now)
 
@@ -134,15 +134,15 @@ def test_the_last_admin_key_cannot_be_revoked(ledger: Ledger, now: datetime) -> 
         first, _ = await create_key(ledger, "a", "first", ["admin"], now=now)
         await create_key(ledger, "a", "reader", ["runs:read"], now=now)
         await create_key(ledger, "b", "elsewhere", ["admin"], now=now)
-        soon = now + timedelta(seconds=1)
-        await create_key(ledger, "a", "short", ["admin"], now=now, expires_at=soon)
+        later = now + timedelta(seconds=1)
+        await create_key(ledger, "a", "short", ["admin"], now=now, expires_at=later)
         with pytest.raises(RequestConflict, match="is the last one with the scope 'admin'"):
-            await revoke_key(ledger, "a", first.id, soon)
+            await revoke_key(ledger, "a", first.id, later)
         second, _ = await create_key(ledger, "a", "second", ["admin", "runs:read"], now=now)
-        assert (await revoke_key(ledger, "a", first.id, soon)).revoked_at == soon
-        assert (await revoke_key(ledger, "a", first.id, soon)).revoked_at == soon
+        assert (await revoke_key(ledger, "a", first.id, later)).revoked_at == later
+        assert (await revoke_key(ledger, "a", first.id, later)).revoked_at == later
         with pytest.raises(RequestConflict):
-            await revoke_key(ledger, "a", second.id, soon)
+            await revoke_key(ledger, "a", second.id, later)
 
     asyncio.run(run())
 
@@ -150,8 +150,8 @@ def test_the_last_admin_key_cannot_be_revoked(ledger: Ledger, now: datetime) -> 
 def test_concurrent_revocations_of_the_last_two_keys_leave_one(ledger: Ledger, now: datetime) -> None:
     async def run() -> None:
         keys = [(await create_key(ledger, "a", name, ["admin"], now=now))[0] for name in ("one", "two")]
-        done = await asyncio.gather(*(revoke_key(ledger, "a", key.id, now) for key in keys), return_exceptions=True)
-        assert sorted(type(item).__name__ for item in done) == ["ApiKey", "RequestConflict"]
+        results = await asyncio.gather(*(revoke_key(ledger, "a", key.id, now) for key in keys), return_exceptions=True)
+        assert sorted(type(item).__name__ for item in results) == ["ApiKey", "RequestConflict"]
         assert len([key for key in await list_keys(ledger, "a") if key.revoked_at is None]) == 1
 
     asyncio.run(run())

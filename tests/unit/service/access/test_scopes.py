@@ -48,7 +48,7 @@ def test_duplicate_scopes_are_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("scopes", "message"),
     [
         ([], "at least one scope"),
         (["run:read"], "Did you mean 'runs:read'"),
@@ -58,7 +58,7 @@ def test_duplicate_scopes_are_removed() -> None:
         ([None], "must be a string"),
     ],
 )
-def test_unknown_scopes_are_refused(given: Any, message: str) -> None:
+def test_unknown_scopes_are_refused(scopes: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        validate_scopes(given)
+        validate_scopes(scopes)
     assert message in str(caught.value)

@@ -28,9 +28,9 @@ def create(ledger: Ledger, now: datetime, slug: Any = "sales", **values: Any) ->
 
 
 def test_a_created_workspace_is_found(ledger: Ledger, now: datetime) -> None:
-    made = create(ledger, now, name="Sales", max_running=5, starts_per_minute=60, retention_days=30)
-    assert asyncio.run(get_workspace(ledger, made.id)) == made
-    assert (made.slug, made.name, made.max_running, made.created_at) == ("sales", "Sales", 5, now)
+    created = create(ledger, now, name="Sales", max_running=5, starts_per_minute=60, retention_days=30)
+    assert asyncio.run(get_workspace(ledger, created.id)) == created
+    assert (created.slug, created.name, created.max_running, created.created_at) == ("sales", "Sales", 5, now)
 
 
 def test_slugs_are_unique(ledger: Ledger, now: datetime) -> None:
@@ -40,12 +40,12 @@ def test_slugs_are_unique(ledger: Ledger, now: datetime) -> None:
 
 
 @pytest.mark.parametrize("slug", ["a", "a-b", "9", "-", "x" * 63])
-def test_valid_slugs(ledger: Ledger, now: datetime, slug: str) -> None:
+def test_valid_slugs_are_accepted(ledger: Ledger, now: datetime, slug: str) -> None:
     assert create(ledger, now, slug).slug == slug
 
 
 @pytest.mark.parametrize("slug", ["", "A", "a b", "a_b", "ä", "a\n", "x" * 64, "x" * 100_000, None, 5, "a/b", "a."])
-def test_invalid_slugs(ledger: Ledger, now: datetime, slug: Any) -> None:
+def test_invalid_slugs_are_refused(ledger: Ledger, now: datetime, slug: Any) -> None:
     with pytest.raises(InvalidRequest, match="lowercase letters") as caught:
         create(ledger, now, slug)
     assert len(str(caught.value)) < 300
@@ -66,11 +66,11 @@ def test_missing_records_are_not_found(ledger: Ledger) -> None:
 
 
 def test_limits_are_changed_and_removed(ledger: Ledger, now: datetime) -> None:
-    made = create(ledger, now, max_running=5)
-    changed = asyncio.run(change_workspace(ledger, made.id, {"max_running": None, "retention_days": 7}))
-    assert changed == replace(made, max_running=None, retention_days=7)
-    assert asyncio.run(get_workspace(ledger, made.id)) == changed
-    assert asyncio.run(change_workspace(ledger, made.id, {})) == changed
+    created = create(ledger, now, max_running=5)
+    changed = asyncio.run(change_workspace(ledger, created.id, {"max_running": None, "retention_days": 7}))
+    assert changed == replace(created, max_running=None, retention_days=7)
+    assert asyncio.run(get_workspace(ledger, created.id)) == changed
+    assert asyncio.run(change_workspace(ledger, created.id, {})) == changed
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,11 @@ def test_limits_are_changed_and_removed(ledger: Ledger, now: datetime) -> None:
 def test_an_invalid_change_changes_nothing(
     ledger: Ledger, now: datetime, changes: Mapping[str, Any], message: str
 ) -> None:
-    made = create(ledger, now)
+    created = create(ledger, now)
     with pytest.raises(InvalidRequest) as caught:
-        asyncio.run(change_workspace(ledger, made.id, changes))
+        asyncio.run(change_workspace(ledger, created.id, changes))
     assert message in str(caught.value)
-    assert asyncio.run(get_workspace(ledger, made.id)) == made
+    assert asyncio.run(get_workspace(ledger, created.id)) == created
 
 
 def test_the_default_workspace_is_created_once(ledger: Ledger, now: datetime) -> None:
@@ -104,8 +104,8 @@ def test_the_default_workspace_is_created_once(ledger: Ledger, now: datetime) ->
 
 
 def test_the_default_workspace_can_be_created_concurrently(ledger: Ledger, now: datetime) -> None:
-    async def all_at_once() -> list[Workspace]:
+    async def ensure_concurrently() -> list[Workspace]:
         return list(await asyncio.gather(*(ensure_default_workspace(ledger, now) for _ in range(5))))
 
-    assert {item.id for item in asyncio.run(all_at_once())} == {DEFAULT_WORKSPACE}
+    assert {item.id for item in asyncio.run(ensure_concurrently())} == {DEFAULT_WORKSPACE}
     assert asyncio.run(count_workspaces(ledger)) == 1

@@ -20,8 +20,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Swept:
-    """A part that notes when it is swept."""
+class RecordingTask:
+    """A task that records the times of its sweeps."""
 
     def __init__(self, due: Callable[[datetime], datetime | None]) -> None:
         self.at: list[datetime] = []
@@ -36,55 +36,55 @@ class Swept:
         self.closed += 1
 
 
-class Broken(Swept):
+class FailingTask(RecordingTask):
     async def sweep(self, now: datetime) -> datetime | None:
         await super().sweep(now)
         raise ValueError("no luck")
 
 
-async def turns() -> None:
+async def run_pending() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 async def test_a_task_sweeps_at_once_and_then_when_it_is_due() -> None:
-    clock, part = FakeClock(), Swept(lambda now: now + timedelta(seconds=2))
-    background = Background([part], clock)
+    clock, task = FakeClock(), RecordingTask(lambda now: now + timedelta(seconds=2))
+    background = Background([task], clock)
     await background.start()
-    await turns()
+    await run_pending()
     began = clock.now()
     for seconds in (1, 1, 2):
         clock.advance(timedelta(seconds=seconds))
-        await turns()
-    assert [(at - began).total_seconds() for at in part.at] == [0, 2, 4]
+        await run_pending()
+    assert [(at - began).total_seconds() for at in task.at] == [0, 2, 4]
     await background.stop()
     clock.advance(timedelta(seconds=60))
-    await turns()
-    assert (len(part.at), part.closed) == (3, 1)
+    await run_pending()
+    assert (len(task.at), task.closed) == (3, 1)
 
 
 async def test_an_idle_task_sweeps_regularly_and_when_woken() -> None:
-    clock, part, other = FakeClock(), Swept(lambda _: None), Swept(lambda now: now + timedelta(days=1))
-    background = Background([part, other], clock)
+    clock, task, other = FakeClock(), RecordingTask(lambda _: None), RecordingTask(lambda now: now + timedelta(days=1))
+    background = Background([task, other], clock)
     await background.start()
-    await turns()
+    await run_pending()
     background.wake()
-    await turns()
+    await run_pending()
     clock.advance(timedelta(seconds=MAX_INTERVAL))
-    await turns()
-    assert (len(part.at), len(other.at)) == (3, 3)
+    await run_pending()
+    assert (len(task.at), len(other.at)) == (3, 3)
     await background.stop()
     background.wake()
 
 
 async def test_a_failed_task_is_retried_and_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
-    clock, broken, part = FakeClock(), Broken(lambda _: None), Swept(lambda _: None)
-    background = Background([broken, part], clock)
+    clock, failing, task = FakeClock(), FailingTask(lambda _: None), RecordingTask(lambda _: None)
+    background = Background([failing, task], clock)
     with caplog.at_level(logging.ERROR, logger="statewright.service"):
         await background.start()
-        await turns()
+        await run_pending()
         clock.advance(timedelta(seconds=RETRY_AFTER))
-        await turns()
+        await run_pending()
         await background.stop()
-    assert (len(broken.at), len(part.at)) == (2, 2)
-    assert "Background task Broken has failed. It will be retried." in caplog.text
+    assert (len(failing.at), len(task.at)) == (2, 2)
+    assert "Background task FailingTask has failed. It will be retried." in caplog.text

@@ -25,16 +25,16 @@ def build_graph(*names: str) -> StateGraph:
 
 
 def steps(expression: str = "a") -> dict[str, Any]:
-    ends = {"name": "end", "type": "wait", "durationMs": 1}
+    end = {"name": "end", "type": "wait", "durationMs": 1}
     choice = {"name": "choose", "type": "condition", "expression": expression, "trueStep": "end", "falseStep": "end"}
-    return {"name": "flow", "version": "1", "description": "It flows.", "steps": [choice, ends]}
+    return {"name": "flow", "version": "1", "description": "It flows.", "steps": [choice, end]}
 
 
 def test_versions_are_derived_from_the_content() -> None:
-    one, same, other = Catalog(), Catalog(), Catalog()
-    for catalog, names in ((one, "ab"), (same, "ab"), (other, "abc")):
+    first, same, other = Catalog(), Catalog(), Catalog()
+    for catalog, names in ((first, "ab"), (same, "ab"), (other, "abc")):
         catalog.serve("g", build_graph(*names))
-    versions = [catalog.require("g").version for catalog in (one, same, other)]
+    versions = [catalog.require("g").version for catalog in (first, same, other)]
     assert versions[0] == versions[1] != versions[2]
     flows = [Catalog().serve_steps(steps(expression)) for expression in ("a", "a", "b")]
     assert flows[0].definition_id == flows[1].definition_id != flows[2].definition_id
@@ -79,7 +79,7 @@ def test_a_stored_version_is_compiled_once_from_its_stored_body(now: datetime) -
     assert set(app.graph.nodes) >= {"choose", "end"}
 
 
-def test_code_that_is_not_served_any_more_is_not_found(now: datetime) -> None:
+def test_a_graph_that_is_no_longer_served_is_not_found(now: datetime) -> None:
     old = Catalog()
     old.serve("gone", build_graph("a"))
     [stored] = old.to_records(now)

@@ -29,8 +29,8 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
 
 
 def body(version: str = "1", seconds: int = 1, **more: Any) -> dict[str, Any]:
-    nap = {"name": "nap", "type": "wait", "durationMs": seconds * 1000}
-    return {"name": "flow", "version": version, "steps": [nap], **more}
+    wait = {"name": "pause", "type": "wait", "durationMs": seconds * 1000}
+    return {"name": "flow", "version": version, "steps": [wait], **more}
 
 
 def definitions(context: ServiceContext) -> DefinitionOperations:
@@ -38,31 +38,37 @@ def definitions(context: ServiceContext) -> DefinitionOperations:
 
 
 async def test_a_version_is_stored_once_and_never_changes(context: ServiceContext) -> None:
-    book = definitions(context)
-    first, again = await book.add_definition("default", body()), await book.add_definition("default", body())
+    operations = definitions(context)
+    first, again = (
+        await operations.add_definition("default", body()),
+        await operations.add_definition("default", body()),
+    )
     assert (first.created, again.created) == (True, False)
     assert first.definition.id == again.definition.id
     with pytest.raises(RequestConflict, match="another version") as caught:
-        await book.add_definition("default", body(seconds=2))
+        await operations.add_definition("default", body(seconds=2))
     assert caught.value.details == {"definitionId": first.definition.id}
-    newer = await book.add_definition("default", body("2", seconds=2))
+    newer = await operations.add_definition("default", body("2", seconds=2))
     assert newer.definition.id != first.definition.id
-    assert (await book.definitions("default", page=1, page_size=10)).total == 2
-    assert (await book.definition("default", first.definition.id)).body == first.definition.body
+    assert (await operations.definitions("default", page=1, page_size=10)).total == 2
+    assert (await operations.definition("default", first.definition.id)).body == first.definition.body
 
 
-async def test_workspaces_have_their_own(context: ServiceContext) -> None:
-    book = definitions(context)
-    one, other = await book.add_definition("default", body()), await book.add_definition("other", body(seconds=5))
+async def test_workspaces_have_separate_definitions(context: ServiceContext) -> None:
+    operations = definitions(context)
+    one, other = (
+        await operations.add_definition("default", body()),
+        await operations.add_definition("other", body(seconds=5)),
+    )
     assert one.definition.id != other.definition.id
     with pytest.raises(NotFound):
-        await book.definition("default", other.definition.id)
-    assert (await book.definitions("nobody", page=1, page_size=10)).total == 0
-    assert [graph.definition_id for graph in await book.graphs("other")] == [other.definition.id]
+        await operations.definition("default", other.definition.id)
+    assert (await operations.definitions("nobody", page=1, page_size=10)).total == 0
+    assert [graph.definition_id for graph in await operations.graphs("other")] == [other.definition.id]
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "changes",
     [
         {},
         {"steps": []},
@@ -71,12 +77,12 @@ async def test_workspaces_have_their_own(context: ServiceContext) -> None:
         {"steps": [{"name": "c", "type": "condition", "expression": "a", "trueStep": "x", "falseStep": "c"}]},
     ],
 )
-async def test_invalid_definitions_are_not_stored(context: ServiceContext, wrong: dict[str, Any]) -> None:
-    book = definitions(context)
+async def test_invalid_definitions_are_not_stored(context: ServiceContext, changes: dict[str, Any]) -> None:
+    operations = definitions(context)
     with pytest.raises(WorkflowError) as caught:
-        await book.add_definition("default", {**body(), **wrong} if wrong else {})
+        await operations.add_definition("default", {**body(), **changes} if changes else {})
     assert caught.value.problems
-    assert (await book.definitions("default", page=1, page_size=10)).total == 0
+    assert (await operations.definitions("default", page=1, page_size=10)).total == 0
 
 
 async def test_served_graphs_are_described_and_precede_stored_ones(context: ServiceContext) -> None:
@@ -86,18 +92,18 @@ async def test_served_graphs_are_described_and_precede_stored_ones(context: Serv
     graph.add_edge("one", END)
     context.catalog.serve("flow", graph, description="It flows.")
     await context.write([Insert(item) for item in context.catalog.to_records(context.now())])
-    book = definitions(context)
-    await book.add_definition("default", body())
-    await book.add_definition("default", {**body(), "name": "another"})
-    shown = await book.graphs("default")
-    assert [(item.name, item.kind, item.description) for item in shown] == [
+    operations = definitions(context)
+    await operations.add_definition("default", body())
+    await operations.add_definition("default", {**body(), "name": "another"})
+    graphs = await operations.graphs("default")
+    assert [(item.name, item.kind, item.description) for item in graphs] == [
         ("another", "steps", ""),
         ("flow", "graph", "It flows."),
     ]
-    result = await book.graph("default", "flow")
+    result = await operations.graph("default", "flow")
     assert result.served.kind == "graph"
     assert "one" in result.mermaid
     assert "one" in {node["id"] for node in result.nodes}
     assert result.edges
     with pytest.raises(NotFound, match="Did you mean 'flow'"):
-        await book.graph("default", "flwo")
+        await operations.graph("default", "flwo")

@@ -15,10 +15,10 @@ from statewright.service.catalog.versions import Target, find_target
 
 
 @pytest.fixture
-def defined(ledger: Ledger, ask: Callable[..., Any], now: datetime) -> Ledger:
-    """Definitions of three owners."""
+def ledger_with_definitions(ledger: Ledger, ask: Callable[..., Any], now: datetime) -> Ledger:
+    """Return a ledger with definitions of the project and of two workspaces."""
     for owner in ("", "default", "other"):
-        one = StoredDefinition(
+        definition = StoredDefinition(
             id=f"def_{owner}",
             workspace_id=owner,
             name=f"of {owner}",
@@ -27,7 +27,7 @@ def defined(ledger: Ledger, ask: Callable[..., Any], now: datetime) -> Ledger:
             digest="d",
             created_at=now,
         )
-        ask(lambda one=one: ledger.write([Insert(one)]))
+        ask(lambda definition=definition: ledger.write([Insert(definition)]))
     return ledger
 
 
@@ -35,19 +35,19 @@ def find(ledger: Ledger, graph: Any = None, definition_id: Any = None) -> Target
     return asyncio.run(find_target(ledger, "default", graph, definition_id))
 
 
-def test_a_graph_is_a_target_by_its_name(ledger: Ledger) -> None:
+def test_a_graph_is_found_by_its_name(ledger: Ledger) -> None:
     assert find(ledger, "report") == Target("report", None)
 
 
-def test_definitions_of_the_workspace_and_the_project_are_found(defined: Ledger) -> None:
-    assert find(defined, definition_id="def_default") == Target("of default", "def_default")
-    assert find(defined, definition_id="def_") == Target("of ", "def_")
+def test_definitions_of_the_workspace_and_the_project_are_found(ledger_with_definitions: Ledger) -> None:
+    assert find(ledger_with_definitions, definition_id="def_default") == Target("of default", "def_default")
+    assert find(ledger_with_definitions, definition_id="def_") == Target("of ", "def_")
 
 
 @pytest.mark.parametrize("record_id", ["def_other", "def_none"])
-def test_definitions_of_others_are_not_found(defined: Ledger, record_id: str) -> None:
+def test_definitions_of_other_workspaces_are_not_found(ledger_with_definitions: Ledger, record_id: str) -> None:
     with pytest.raises(NotFound, match=record_id):
-        find(defined, definition_id=record_id)
+        find(ledger_with_definitions, definition_id=record_id)
 
 
 @pytest.mark.parametrize(

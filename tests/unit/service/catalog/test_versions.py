@@ -26,8 +26,8 @@ def anyio_backend() -> str:
 
 
 def stored(record_id: str, now: datetime, **more: Any) -> StoredDefinition:
-    given = {"workspace_id": "w", "name": "flow", "version": record_id, "kind": "steps", "digest": record_id, **more}
-    return StoredDefinition(id=record_id, created_at=now, body={}, **given)
+    fields = {"workspace_id": "w", "name": "flow", "version": record_id, "kind": "steps", "digest": record_id, **more}
+    return StoredDefinition(id=record_id, created_at=now, body={}, **fields)
 
 
 async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
@@ -38,12 +38,12 @@ async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
     catalog = Catalog()
     catalog.serve("served", graph)
     old, new = stored("def_old", now), stored("def_new", now + timedelta(days=1))
-    others = stored("def_x", now, workspace_id="x", name="secret")
-    await aresolve(ledger.write([Insert(item) for item in (new, old, others, *catalog.to_records(now))]))
+    foreign = stored("def_x", now, workspace_id="x", name="secret")
+    await aresolve(ledger.write([Insert(item) for item in (new, old, foreign, *catalog.to_records(now))]))
     return Versions(ledger, catalog), catalog
 
 
-async def test_a_name_refers_to_the_newest_version_and_an_id_to_one(ledger: Ledger, now: datetime) -> None:
+async def test_a_name_refers_to_the_newest_version_and_an_id_to_one_version(ledger: Ledger, now: datetime) -> None:
     result, catalog = await versions(ledger, now)
     assert (await adrive(result.find_newest("w", "flow"))).id == "def_new"
     assert (await adrive(result.find_by_id("w", "def_old"))).version == "def_old"
@@ -63,16 +63,18 @@ async def test_definitions_of_other_workspaces_are_not_found(ledger: Ledger, now
         await adrive(result.find_newest("w", "flaw"))
 
 
-@pytest.mark.parametrize("given", [{}, {"graph": "flow", "definition_id": "def_old"}])
-async def test_either_a_graph_or_a_definition_is_required(ledger: Ledger, now: datetime, given: dict[str, str]) -> None:
+@pytest.mark.parametrize("target", [{}, {"graph": "flow", "definition_id": "def_old"}])
+async def test_either_a_graph_or_a_definition_is_required(
+    ledger: Ledger, now: datetime, target: dict[str, str]
+) -> None:
     result, _ = await versions(ledger, now)
     with pytest.raises(InvalidRequest, match="not both"):
-        await adrive(result.find_requested("w", StartRun(**given)))  # type: ignore[arg-type]
+        await adrive(result.find_requested("w", StartRun(**target)))  # type: ignore[arg-type]
 
 
-async def test_lookups_from_a_worker_thread_return_the_same(ledger: Ledger, now: datetime) -> None:
+async def test_lookups_from_a_worker_thread_find_the_same_version(ledger: Ledger, now: datetime) -> None:
     result, _ = await versions(ledger, now)
-    there = await asyncio.to_thread(lambda: drive(result.find_newest("w", "flow")))
-    assert there.id == "def_new"
+    found = await asyncio.to_thread(lambda: drive(result.find_newest("w", "flow")))
+    assert found.id == "def_new"
     with pytest.raises(NotFound):
         await asyncio.to_thread(lambda: drive(result.find_by_id("w", "nothing")))

@@ -19,8 +19,8 @@ class Coded(Exception):
 
 def test_an_error_has_its_message_and_its_code() -> None:
     assert error_json(ValueError("no luck")) == {"message": "ValueError: no luck", "code": "ValueError"}
-    told = error_json(Coded("oh"), step="try")
-    assert told == {
+    result = error_json(Coded("oh"), step="try")
+    assert result == {
         "message": "Coded: oh",
         "code": "LUCK",
         "step": "try",
@@ -34,26 +34,26 @@ def test_the_message_of_an_error_is_truncated() -> None:
     assert len(error_from_text("ValueError: " + "x" * 10_000)["message"]) == MAX_MESSAGE_LENGTH
 
 
-def test_an_error_is_read_back_from_its_text() -> None:
+def test_an_error_is_parsed_from_its_text() -> None:
     assert error_from_text("ValueError: no: luck") == {"message": "ValueError: no: luck", "code": "ValueError"}
     assert error_from_text("plain words") == {"message": "plain words", "code": "ERROR"}
 
 
-def test_an_error_of_the_engine_read_from_its_text_has_its_code() -> None:
-    told = error_from_text("GraphRecursionError: too far: 3")
-    assert told == {"message": "too far: 3", "code": GraphRecursionError.code}
+def test_an_engine_error_parsed_from_its_text_has_its_code() -> None:
+    result = error_from_text("GraphRecursionError: too far: 3")
+    assert result == {"message": "too far: 3", "code": GraphRecursionError.code}
 
 
 @pytest.mark.parametrize(
     "error", [ValueError("no luck"), ValueError("no: luck"), InvalidRequest("No: never.")], ids=str
 )
-def test_an_error_reads_the_same_from_its_text(error: Exception) -> None:
+def test_an_error_and_its_text_have_the_same_representation(error: Exception) -> None:
     assert error_from_text(f"{type(error).__name__}: {error}") == error_json(error)
 
 
 def test_lone_surrogates_are_replaced_in_errors() -> None:
-    for told in (error_json(ValueError("\ud800!")), error_from_text("ValueError: \ud800!")):
-        assert told == {"message": "ValueError: ?!", "code": "ValueError"}
+    for result in (error_json(ValueError("\ud800!")), error_from_text("ValueError: \ud800!")):
+        assert result == {"message": "ValueError: ?!", "code": "ValueError"}
 
 
 def test_the_code_of_an_error_is_a_non_empty_string() -> None:
@@ -65,12 +65,12 @@ def test_the_code_of_an_error_is_a_non_empty_string() -> None:
 
 
 def test_an_instant_is_written_in_utc() -> None:
-    there = datetime(2030, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
-    assert iso(there) == "2030-01-01T00:00:00Z"
-    assert iso(there.replace(microsecond=5)) == "2030-01-01T00:00:00.000005Z"
+    instant = datetime(2030, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    assert iso(instant) == "2030-01-01T00:00:00Z"
+    assert iso(instant.replace(microsecond=5)) == "2030-01-01T00:00:00.000005Z"
 
 
-def test_entries_are_texts_or_sorted_json() -> None:
+def test_entries_are_encoded_as_text_or_sorted_json() -> None:
     assert entries_as_text({"a": "x", "b": {"d": 1, "c": [None]}, "e": True}) == {
         "a": "x",
         "b": '{"c": [null], "d": 1}',

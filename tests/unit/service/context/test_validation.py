@@ -72,7 +72,7 @@ def test_invalid_values_are_refused(check: Callable[[Any, str], Any], value: Any
 
 
 @pytest.mark.parametrize("value", ["bleu", None, 5, ["blue"]])
-def test_an_unknown_word_is_refused(value: Any) -> None:
+def test_an_unknown_choice_is_refused(value: Any) -> None:
     assert validate_choice("blue", "A colour", ("red", "blue")) == "blue"
     with pytest.raises(InvalidRequest, match=r"A colour cannot be .* Choices: blue, red\."):
         validate_choice(value, "A colour", ("red", "blue"))

@@ -34,7 +34,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def attempt_at(run: Run, context: ServiceContext, load_graph: Any) -> RunAttempt:
+def create_attempt(run: Run, context: ServiceContext, load_graph: Any) -> RunAttempt:
     context.versions.load_graph = load_graph  # type: ignore[method-assign]
     return RunAttempt(run, context, Starter(context))
 
@@ -49,9 +49,9 @@ class AttemptBench:
 
     def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run) -> None:
         self.ledger, self.saver = storage
-        self.clock, self.run, self.done = FakeClock(), run, list[str]()
+        self.clock, self.run, self.finished_steps = FakeClock(), run, list[str]()
         self.error: Exception | None = None
-        self.during: Callable[[], object] = lambda: None
+        self.during_step: Callable[[], object] = lambda: None
         graph = StateGraph(State, name="g")
         graph.add_node("one", self._one)
         graph.add_node("two", self._two)
@@ -60,12 +60,12 @@ class AttemptBench:
         self.app = graph.compile()
 
     def _one(self, state: Any) -> dict[str, int]:
-        self.done.append("one")
-        self.during()
+        self.finished_steps.append("one")
+        self.during_step()
         return {"one": 1}
 
     def _two(self, state: Any) -> dict[str, int]:
-        self.done.append("two")
+        self.finished_steps.append("two")
         return {"two": 2}
 
     async def _app_of(self, run: Run) -> Any:
@@ -76,12 +76,12 @@ class AttemptBench:
     def attempt(self) -> RunAttempt:
         settings = ServiceSettings(max_steps=10, max_output=1000)
         context = ServiceContext(self.ledger, self.saver, Catalog(), self.clock, settings)
-        return attempt_at(self.run, context, self._app_of)
+        return create_attempt(self.run, context, self._app_of)
 
-    async def keep(self) -> None:
+    async def insert_run(self) -> None:
         await aresolve(self.ledger.write([Insert(self.run)]))
 
-    async def found(self) -> Any:
+    async def find_run(self) -> Any:
         return await aresolve(self.ledger.get(Run, self.run.id))
 
 
@@ -91,50 +91,50 @@ def bench(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> 
 
 
 async def test_a_run_is_advanced_to_its_end(bench: AttemptBench) -> None:
-    await bench.keep()
+    await bench.insert_run()
     await bench.attempt().advance()
-    run = await bench.found()
-    assert (run.status, run.output, bench.done) == (RunStatus.COMPLETED, {"one": 1, "two": 2}, ["one", "two"])
+    run = await bench.find_run()
+    assert (run.status, run.output, bench.finished_steps) == (RunStatus.COMPLETED, {"one": 1, "two": 2}, ["one", "two"])
     assert (run.claim, run.worker_id, run.due_at) == (None, None, None)
 
 
 @pytest.mark.parametrize(("stop", "status"), [("pause", RunStatus.PAUSED), ("release", RunStatus.RUNNING)])
 async def test_a_stopped_run_finishes_its_current_step(bench: AttemptBench, stop: str, status: Any) -> None:
-    await bench.keep()
+    await bench.insert_run()
     attempt = bench.attempt()
-    bench.during = getattr(attempt, stop)
+    bench.during_step = getattr(attempt, stop)
     await attempt.advance()
-    run = await bench.found()
-    assert (run.status, run.claim, bench.done) == (status, None, ["one"])
+    run = await bench.find_run()
+    assert (run.status, run.claim, bench.finished_steps) == (status, None, ["one"])
     assert (run.due_at is not None) is (stop == "release")
 
 
 async def test_a_pause_requested_before_the_claim_is_honoured(bench: AttemptBench) -> None:
     bench.run.settings = {"pause": True}
-    await bench.keep()
+    await bench.insert_run()
     await bench.attempt().advance()
-    assert ((await bench.found()).status, bench.done) == (RunStatus.PAUSED, [])
+    assert ((await bench.find_run()).status, bench.finished_steps) == (RunStatus.PAUSED, [])
 
 
 async def test_an_attempt_follows_changes_of_its_record(bench: AttemptBench, new_run: Callable[..., Run]) -> None:
-    await bench.keep()
+    await bench.insert_run()
     attempt = bench.attempt()
-    bench.during = lambda: attempt.check_record(new_run(id=bench.run.id, claim="c", settings={"pause": True}))
+    bench.during_step = lambda: attempt.check_record(new_run(id=bench.run.id, claim="c", settings={"pause": True}))
     await attempt.advance()
-    assert ((await bench.found()).status, bench.done) == (RunStatus.PAUSED, ["one"])
+    assert ((await bench.find_run()).status, bench.finished_steps) == (RunStatus.PAUSED, ["one"])
 
 
 async def test_a_busy_thread_is_retried(bench: AttemptBench) -> None:
-    await bench.keep()
+    await bench.insert_run()
     now = bench.clock.now()
     before = bench.app.with_services(checkpointer=bench.saver, clock=bench.clock)
     await before.ainvoke({}, thread_id=bench.run.thread_id, run_id="other")
-    bench.done.clear()
-    held = LeaseRequest("other/1", now, now + timedelta(minutes=1), claims=True)
-    await aresolve(bench.saver.renew(bench.run.thread_id, held))
+    bench.finished_steps.clear()
+    lease = LeaseRequest("other/1", now, now + timedelta(minutes=1), claims=True)
+    await aresolve(bench.saver.renew(bench.run.thread_id, lease))
     await bench.attempt().advance()
-    run = await bench.found()
-    assert (run.claim, bench.done, run.status in (RunStatus.PENDING, RunStatus.RUNNING)) == (None, [], True)
+    run = await bench.find_run()
+    assert (run.claim, bench.finished_steps, run.status in (RunStatus.PENDING, RunStatus.RUNNING)) == (None, [], True)
     assert now < run.due_at < now + timedelta(seconds=5)
 
 
@@ -144,9 +144,9 @@ MISSING = [NotFound("Graph 'g' does not exist."), WorkflowError([Problem("steps[
 @pytest.mark.parametrize("error", MISSING)
 async def test_a_run_without_its_code_is_postponed(bench: AttemptBench, error: Exception) -> None:
     bench.error = error
-    await bench.keep()
+    await bench.insert_run()
     await bench.attempt().advance()
-    run = await bench.found()
+    run = await bench.find_run()
     assert (run.claim, run.status) == (None, RunStatus.PENDING)
     assert run.due_at > bench.clock.now()
 
@@ -155,44 +155,44 @@ async def test_a_run_without_its_code_is_postponed(bench: AttemptBench, error: E
 async def test_a_run_without_its_code_fails_at_its_deadline(bench: AttemptBench, error: Exception) -> None:
     bench.error = error
     bench.run.deadline_at = bench.clock.now()
-    await bench.keep()
+    await bench.insert_run()
     await bench.attempt().advance()
-    run = await bench.found()
+    run = await bench.find_run()
     assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
 async def test_a_run_whose_graph_cannot_be_compiled_fails(bench: AttemptBench) -> None:
     bench.error = ValueError("no such module")
-    await bench.keep()
+    await bench.insert_run()
     await bench.attempt().advance()
-    run = await bench.found()
+    run = await bench.find_run()
     assert (run.status, run.error["message"]) == (RunStatus.FAILED, "ValueError: no such module")
 
 
 async def test_a_late_run_fails_without_another_step(bench: AttemptBench) -> None:
     bench.run.deadline_at = bench.clock.now()
-    await bench.keep()
+    await bench.insert_run()
     await bench.attempt().advance()
-    run = await bench.found()
-    assert (run.status, run.error["code"], bench.done) == (RunStatus.FAILED, "RUN_TIMEOUT", [])
+    run = await bench.find_run()
+    assert (run.status, run.error["code"], bench.finished_steps) == (RunStatus.FAILED, "RUN_TIMEOUT", [])
 
 
 async def test_an_attempt_without_its_claim_changes_nothing(bench: AttemptBench) -> None:
-    await bench.keep()
+    await bench.insert_run()
     bench.run.claim = "old"
     await bench.attempt().advance()
-    run = await bench.found()
+    run = await bench.find_run()
     assert (run.claim, run.version, run.status) == ("c", 1, RunStatus.PENDING)
 
 
-# -- runs that wait
+# -- waiting runs
 
 
 class Log(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
 
 
-def side_by_side(*nodes: Any, **options: Any) -> StateGraph:
+def parallel(*nodes: Any, **options: Any) -> StateGraph:
     graph = StateGraph(Log, name="g")
     for node in nodes:
         graph.add_node(node.__name__, node, **options)
@@ -201,21 +201,21 @@ def side_by_side(*nodes: Any, **options: Any) -> StateGraph:
     return graph
 
 
-def asks_one(state: Log) -> Log:
+def ask_one(state: Log) -> Log:
     return {"log": [interrupt("one?")]}
 
 
-def asks_two(state: Log) -> Log:
+def ask_two(state: Log) -> Log:
     return {"log": [interrupt("two?", schema=int)]}
 
 
-def hears(state: Log) -> Log:
+def wait_for_payment(state: Log) -> Log:
     return {"log": [wait_for_event("paid")["amount"]]}
 
 
-def approves(state: Log) -> Log:
-    decided = interrupt({"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"})
-    return {"log": [decided["decision"]]}
+def ask_for_approval(state: Log) -> Log:
+    decision = interrupt({"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"})
+    return {"log": [decision["decision"]]}
 
 
 class WaitingRun:
@@ -235,21 +235,21 @@ class WaitingRun:
         await self.context.write([Insert(self.run)])
         return await self.advance()
 
-    async def claimed(self, ledger: Ledger | None = None) -> RunAttempt:
-        """An attempt at the run, which must be due."""
+    async def claim_run(self, ledger: Ledger | None = None) -> RunAttempt:
+        """Claim the run, which must be due, and return an attempt at it."""
         [run] = await aresolve(self.ledger.claim("wrk_1", self.clock.now(), 5))
         context = replace(self.context, ledger=ledger or self.ledger, hub=Hub())
-        return attempt_at(run, context, self._app_of)
+        return create_attempt(run, context, self._app_of)
 
     async def advance(self, ledger: Ledger | None = None) -> Run:
-        await (await self.claimed(ledger)).advance()
-        return await self.found()
+        await (await self.claim_run(ledger)).advance()
+        return await self.find_run()
 
-    async def found(self) -> Run:
+    async def find_run(self) -> Run:
         return await self.context.records.run("default", self.run.id)
 
-    async def waits(self) -> dict[Any, str]:
-        """The ids of the open waits, by what was asked."""
+    async def open_waits(self) -> dict[Any, str]:
+        """Return the ids of the open waits by question or event."""
         return {str(wait.value or wait.event): wait.id for wait in await aresolve(self.ledger.find(Wait))}
 
     async def events(self) -> list[str]:
@@ -260,17 +260,17 @@ async def test_questions_of_a_nested_graph_are_answered_one_after_the_other(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
     outer = StateGraph(Log, name="outer")
-    outer.add_node("inner", side_by_side(asks_one, asks_two).compile())
+    outer.add_node("inner", parallel(ask_one, ask_two).compile())
     outer.add_edge(START, "inner")
     outer.add_edge("inner", END)
     bench = WaitingRun(storage, new_run(), outer)
     assert (await bench.begin()).status is RunStatus.WAITING
-    waits = await bench.waits()
-    assert sorted(waits) == ["one?", "two?"]
-    await bench.signals.answer("default", bench.run.id, {waits["two?"]: 2})
+    wait_ids = await bench.open_waits()
+    assert sorted(wait_ids) == ["one?", "two?"]
+    await bench.signals.answer("default", bench.run.id, {wait_ids["two?"]: 2})
     run = await bench.advance()
-    assert (run.status, run.due_at, await bench.waits()) == (RunStatus.WAITING, None, {"one?": waits["one?"]})
-    await bench.signals.answer("default", bench.run.id, {waits["one?"]: 1})
+    assert (run.status, run.due_at, await bench.open_waits()) == (RunStatus.WAITING, None, {"one?": wait_ids["one?"]})
+    await bench.signals.answer("default", bench.run.id, {wait_ids["one?"]: 1})
     assert (await bench.advance()).output == {"log": [1, 2]}
     events = await bench.events()
     assert [events.count(item) for item in ("STEP_STARTED", "STEP_WAITING", "SIGNAL_RECEIVED")] == [1, 2, 2]
@@ -279,30 +279,30 @@ async def test_questions_of_a_nested_graph_are_answered_one_after_the_other(
 async def test_an_approval_decided_while_another_branch_runs_is_handled_afterwards(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    during: list[Approval] = []
+    decisions: list[Approval] = []
 
-    async def hears_slowly(state: Log) -> Log:
+    async def wait_for_payment_and_decide(state: Log) -> Log:
         amount = wait_for_event("paid")["amount"]
-        [asked] = await aresolve(bench.ledger.find(Approval))
-        during.append(await bench.signals.decide("default", asked.id, "rejected"))
-        assert (await bench.found()).due_at is None
+        [approval] = await aresolve(bench.ledger.find(Approval))
+        decisions.append(await bench.signals.decide("default", approval.id, "rejected"))
+        assert (await bench.find_run()).due_at is None
         return {"log": [amount]}
 
-    bench = WaitingRun(storage, new_run(), side_by_side(hears_slowly, approves))
+    bench = WaitingRun(storage, new_run(), parallel(wait_for_payment_and_decide, ask_for_approval))
     await bench.begin()
     await bench.signals.signal("default", bench.run.id, "paid", {"amount": 3})
     run = await bench.advance()
-    assert [item.decision for item in during] == ["rejected"]
+    assert [item.decision for item in decisions] == ["rejected"]
     assert (run.status, run.due_at) == (RunStatus.WAITING, bench.clock.now())
     run = await bench.advance()
     assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": [3, "rejected"]})
     assert (await bench.events()).count("APPROVAL_DECIDED") == 1
 
 
-async def test_a_run_without_signals_keeps_waiting(
+async def test_a_run_without_a_matching_signal_keeps_waiting(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    bench = WaitingRun(storage, new_run(), side_by_side(hears))
+    bench = WaitingRun(storage, new_run(), parallel(wait_for_payment))
     await bench.begin()
     before = await bench.events()
     await bench.signals.signal("default", bench.run.id, "sent", {})
@@ -314,16 +314,17 @@ async def test_a_run_without_signals_keeps_waiting(
 async def test_an_invalid_answer_leaves_the_question_open(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    bench = WaitingRun(storage, new_run(), side_by_side(asks_two))
+    bench = WaitingRun(storage, new_run(), parallel(ask_two))
     await bench.begin()
     [wait] = await aresolve(bench.ledger.find(Wait))
     now = bench.clock.now()
+    # A stored signal whose payload was not checked.
     wrong = Signal(
         id="sig", run_id=bench.run.id, type="", interrupt_id=wait.interrupt_id, payload="many", key="k", created_at=now
-    )  # one that was taken before what it must be was looked at
+    )
     await bench.context.write([Insert(wrong), wake_change(bench.run.id, now)])
     run = await bench.advance()
-    assert (run.status, run.claim, run.due_at, await bench.waits()) == (
+    assert (run.status, run.claim, run.due_at, await bench.open_waits()) == (
         RunStatus.WAITING,
         None,
         None,
@@ -338,13 +339,13 @@ async def test_an_invalid_answer_leaves_the_question_open(
 async def test_a_signal_that_arrives_while_the_inbox_is_read_is_not_lost(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], due: int | None
 ) -> None:
-    """The inbox is read again, whether the run would keep waiting or has timed out."""
+    """The inbox is read again whether the run keeps waiting or has timed out."""
 
-    def hears_in_time(state: Log) -> Log:
-        told = wait_for_event("paid", timeout=due)
-        return {"log": [told["amount"] if told is not None else "late"]}
+    def wait_for_payment_in_time(state: Log) -> Log:
+        event = wait_for_event("paid", timeout=due)
+        return {"log": [event["amount"] if event is not None else "late"]}
 
-    bench = WaitingRun(storage, new_run(), side_by_side(hears_in_time))
+    bench = WaitingRun(storage, new_run(), parallel(wait_for_payment_in_time))
     await bench.begin()
     if due is not None:
         bench.clock.advance(due)
@@ -385,25 +386,25 @@ class LateSignalLedger:
 async def test_a_run_that_only_waits_for_retries_is_released_at_once(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    tries: list[int] = []
+    attempts: list[int] = []
 
     def flaky(state: Log) -> Log:
-        tries.append(1)
-        if len(tries) == 1:
+        attempts.append(1)
+        if len(attempts) == 1:
             raise ConnectionError("again")
         return {"log": ["well"]}
 
-    graph = side_by_side(flaky, retry_policy=RetryPolicy(initial_interval=3600, jitter=False))
+    graph = parallel(flaky, retry_policy=RetryPolicy(initial_interval=3600, jitter=False))
     bench = WaitingRun(storage, new_run(input={}), graph)
     bench.run.due_at = bench.clock.now()
     await bench.context.write([Insert(bench.run)])
-    attempt = await bench.claimed()
+    attempt = await bench.claim_run()
     advancing = asyncio.create_task(attempt.advance())
     while "STEP_RETRY_SCHEDULED" not in await bench.events():
         await asyncio.sleep(0.001)
     attempt.release()
     await asyncio.wait_for(advancing, 600)
-    run = await bench.found()
+    run = await bench.find_run()
     assert (run.status, run.claim, run.due_at) == (RunStatus.RUNNING, None, bench.clock.now())
     [step] = await aresolve(bench.ledger.find(StepRun, where(run_id=run.id)))
     assert (step.status, step.attempt) == ("running", 2)

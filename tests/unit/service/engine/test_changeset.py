@@ -53,8 +53,8 @@ def test_secrets_are_removed_from_events_errors_and_messages(now: datetime) -> N
 def test_outputs_are_not_redacted(now: datetime) -> None:
     signal = Insert(Signal(id="g", run_id="r", type="paid", payload={"card": "1234"}, created_at=now))
     output = Advance("r", now, {"output": {"card": "1234"}, "error": None})
-    told = Announce("default", "workflow.completed", {"output": {"card": "1234"}, "graph": "1234"}, now)
-    changes = without_secrets([signal, output, told], redact)
+    announcement = Announce("default", "workflow.completed", {"output": {"card": "1234"}, "graph": "1234"}, now)
+    changes = without_secrets([signal, output, announcement], redact)
     assert "1234" in repr(changes[0])
     assert output.values == {"output": {"card": "1234"}, "error": None}
-    assert told.data == {"output": {"card": "1234"}, "graph": "***"}
+    assert announcement.data == {"output": {"card": "1234"}, "graph": "***"}

@@ -44,22 +44,22 @@ class Parent:
         starter = Starter(context)
         self.children = ChildStarter(run, self.progress, context, starter)
 
-    def start(self, run_id: str, graph: str = "kid", given: Any = None, *, awaited: bool = False, **more: Any) -> None:
-        self.children.start(run_id, graph, given, work=[TASK.id], awaited=awaited, options=more)
+    def start(self, run_id: str, graph: str = "kid", value: Any = None, *, awaited: bool = False, **more: Any) -> None:
+        self.children.start(run_id, graph, value, work=[TASK.id], awaited=awaited, options=more)
 
-    def done(self) -> Sequence[Change]:
-        """The changes of the write that keeps the task."""
+    def save_result(self) -> Sequence[Change]:
+        """Return the changes that save the result of the task."""
         return self.progress.result_changes(
             "", Pending(completed={TASK.id: TaskResult(TASK, {}, [])}), None, self.context.now()
         )
 
-    def tried_again(self) -> Sequence[Change]:
-        """The changes of the write that notes that the task has failed."""
-        again = Pending(attempts={TASK.id: 1}, retries={TASK.id: self.context.now() + timedelta(seconds=1)})
-        return self.progress.result_changes("", again, None, self.context.now())
+    def save_retry(self) -> Sequence[Change]:
+        """Return the changes that save a failed attempt, which is retried."""
+        pending = Pending(attempts={TASK.id: 1}, retries={TASK.id: self.context.now() + timedelta(seconds=1)})
+        return self.progress.result_changes("", pending, None, self.context.now())
 
-    def failed(self) -> Sequence[Change]:
-        """The changes of the write that notes that the task has failed for good."""
+    def save_failure(self) -> Sequence[Change]:
+        """Return the changes that save the final failure of the task."""
         return self.progress.result_changes("", Pending(errors={TASK.id: "ValueError: no"}), None, self.context.now())
 
 
@@ -67,7 +67,7 @@ def step_of(run: Run) -> StepRun:
     return StepRun(id="s", run_id=run.id, task_id=TASK.id, name="starts", type="node", status=StepStatus.RUNNING)
 
 
-async def parent_of(context: ServiceContext, run: Run) -> Parent:
+async def create_parent(context: ServiceContext, run: Run) -> Parent:
     graph = StateGraph(dict, name="kid")
     graph.add_node("one", lambda state: {})
     graph.add_edge(START, "one")
@@ -79,80 +79,82 @@ async def parent_of(context: ServiceContext, run: Run) -> Parent:
     return Parent(context, run)
 
 
-def new(changes: Sequence[Change], kind: type[Any] = Run) -> list[Any]:
+def inserted(changes: Sequence[Change], kind: type[Any] = Run) -> list[Any]:
     return [change.record for change in changes if isinstance(change, Insert) and isinstance(change.record, kind)]
 
 
 async def test_a_child_is_created_with_the_result_of_its_task(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
-    parent = await parent_of(context, new_run(id="run_p"))
-    parent.start("run_k", given={"at": context.now()}, awaited=True, tags=["red"], timeout=5)
+    parent = await create_parent(context, new_run(id="run_p"))
+    parent.start("run_k", value={"at": context.now()}, awaited=True, tags=["red"], timeout=5)
     with pytest.raises(NotFound):
         await context.records.run("default", "run_k")
-    changes = parent.done()
-    [kid], [label] = new(changes), new(changes, RunLabel)
-    assert (kid.id, kid.parent_id, kid.parent_waits, kid.source) == ("run_k", "run_p", True, "run:run_p")
-    assert (kid.thread_id, kid.on_busy, kid.input) == ("run_k", "enqueue", {"at": "2026-01-01T00:00:00Z"})
-    assert (kid.deadline_at, label.value) == (context.now() + timedelta(seconds=5), "red")
+    changes = parent.save_result()
+    [child], [label] = inserted(changes), inserted(changes, RunLabel)
+    assert (child.id, child.parent_id, child.parent_waits, child.source) == ("run_k", "run_p", True, "run:run_p")
+    assert (child.thread_id, child.on_busy, child.input) == ("run_k", "enqueue", {"at": "2026-01-01T00:00:00Z"})
+    assert (child.deadline_at, label.value) == (context.now() + timedelta(seconds=5), "red")
     await context.write(changes)
     assert (await context.records.run("default", "run_k")).due_at == context.now()
 
 
 async def test_a_child_is_not_created_if_its_node_fails(context: ServiceContext, new_run: Callable[..., Run]) -> None:
-    parent = await parent_of(context, new_run())
+    parent = await create_parent(context, new_run())
     parent.start("run_k")
-    assert (new(parent.tried_again()), new(parent.failed())) == ([], [])
+    assert (inserted(parent.save_retry()), inserted(parent.save_failure())) == ([], [])
 
 
 async def test_a_child_of_a_retried_node_is_created_once(context: ServiceContext, new_run: Callable[..., Run]) -> None:
-    parent = await parent_of(context, new_run())
+    parent = await create_parent(context, new_run())
     parent.start("run_k")
-    parent.tried_again()
+    parent.save_retry()
     parent.start("run_k")
-    assert [kid.id for kid in new(parent.done())] == ["run_k"]
+    assert [child.id for child in inserted(parent.save_result())] == ["run_k"]
 
 
 async def test_a_child_starts_once_however_often_its_node_is_executed(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
-    parent = await parent_of(context, run)
+    parent = await create_parent(context, run)
     for _ in range(3):
         parent.start("run_k")
-    changes = parent.done()
-    assert [kid.id for kid in new(changes)] == ["run_k"]
+    changes = parent.save_result()
+    assert [child.id for child in inserted(changes)] == ["run_k"]
     await context.write(changes)
-    later = Parent(context, run)
-    later.start("run_k")
-    assert new(later.done()) == []
+    restarted = Parent(context, run)
+    restarted.start("run_k")
+    assert inserted(restarted.save_result()) == []
 
 
-async def test_invalid_children_are_refused_at_the_call(context: ServiceContext, new_run: Callable[..., Run]) -> None:
-    parent = await parent_of(context, new_run(thread_id="mine"))
+async def test_invalid_children_are_refused_when_they_are_started(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
+    parent = await create_parent(context, new_run(thread_id="mine"))
     context.settings = ServiceSettings(max_input=10)
     with pytest.raises(InvalidRequest, match="Did you mean 'thread_id'"):
         parent.start("a", awaited=True, thread_ids="t")
     with pytest.raises(NotFound, match="Did you mean 'kid'"):
         parent.start("b", "kit", awaited=True)
     with pytest.raises(PayloadTooLarge):
-        parent.start("c", given="x" * 20, awaited=True)
+        parent.start("c", value="x" * 20, awaited=True)
     with pytest.raises(InvalidRequest, match="'mine', which its parent holds"):
         parent.start("d", awaited=True, thread_id="mine")
-    assert new(parent.done()) == []
+    assert inserted(parent.save_result()) == []
 
 
 async def test_a_child_that_is_not_awaited_may_use_the_thread_of_its_parent(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
-    parent = await parent_of(context, new_run(thread_id="mine"))
+    parent = await create_parent(context, new_run(thread_id="mine"))
     parent.start("run_k", thread_id="mine")
-    [kid] = new(parent.done())
-    assert (kid.thread_id, kid.on_busy, kid.parent_waits) == ("mine", "enqueue", False)
+    [child] = inserted(parent.save_result())
+    assert (child.thread_id, child.on_busy, child.parent_waits) == ("mine", "enqueue", False)
 
 
-def ended_before(run: Run, child: Run, n: int) -> Signal:
-    """Return an earlier report of an end, which the parent has not handled."""
+def earlier_report(run: Run, child: Run, n: int) -> Signal:
+    """Return a report of the end of a child which its parent has not handled."""
     return Signal(
         id=f"old_{n}", run_id=run.id, type=f"__run_ended:{child.id}", payload={"status": "failed"}, created_at=NOW
     )
@@ -163,20 +165,20 @@ async def test_an_ended_child_is_reported_again_to_a_parent_that_repeats_its_cal
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
     run = new_run(id="run_p")
-    parent = await parent_of(context, run)
+    parent = await create_parent(context, run)
     child = new_run(id="run_k", parent_id=run.id, status=status, output=7, error={"message": "no"})
     setattr(child, f"{status}_at", context.now())
-    other = ended_before(run, new_run(id="run_o"), 3)
+    other = earlier_report(run, new_run(id="run_o"), 3)
     await context.write(
-        [Insert(item) for item in (child, ended_before(run, child, 1), ended_before(run, child, 2), other)]
+        [Insert(item) for item in (child, earlier_report(run, child, 1), earlier_report(run, child, 2), other)]
     )
-    for _ in range(2):  # also if the node is executed once more before that is saved
+    for _ in range(2):  # the node may be executed again before the report is saved
         parent.start("run_k", awaited=True)
-    await context.write(parent.done())
+    await context.write(parent.save_result())
     inbox = await aresolve(context.ledger.find(Signal, where(run_id=run.id, taken=False)))
-    [told] = [item for item in inbox if item.id != other.id]
+    [report] = [item for item in inbox if item.id != other.id]
     error = {"message": "no"}
-    assert told.payload == {"runId": "run_k", "status": str(status), "output": 7, "error": error}
+    assert report.payload == {"runId": "run_k", "status": str(status), "output": 7, "error": error}
     assert len(inbox) == 2
 
 
@@ -184,11 +186,13 @@ async def test_only_the_next_end_of_an_unfinished_child_is_reported(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(id="run_p")
-    parent = await parent_of(context, run)
+    parent = await create_parent(context, run)
     child = new_run(id="run_k", parent_id=run.id, status=RunStatus.RUNNING)
-    await context.write([Insert(child), Insert(ended_before(run, child, 1))])
+    await context.write([Insert(child), Insert(earlier_report(run, child, 1))])
     parent.start("run_k", awaited=True)
-    late = ended_before(run, child, 2)
-    await context.write([Insert(late)])  # the child ends before that is saved
-    await context.write(parent.done())
-    assert [signal.id for signal in await aresolve(context.ledger.find(Signal, where(taken=False)))] == [late.id]
+    later_report = earlier_report(run, child, 2)
+    await context.write([Insert(later_report)])  # the child ends before the result of the node is saved
+    await context.write(parent.save_result())
+    assert [signal.id for signal in await aresolve(context.ledger.find(Signal, where(taken=False)))] == [
+        later_report.id
+    ]

@@ -29,7 +29,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Recorded:
+class RecorderBench:
     """A run whose graph saves through a recorder."""
 
     def __init__(self, storage: tuple[Ledger, Checkpointer], run: Run, *nodes: Any) -> None:
@@ -40,7 +40,7 @@ class Recorded:
             before = node.__name__
         graph.add_edge(before, END)
         self.ledger, self.saver = storage
-        self.run, self.told, self.hub = run, list[RunEvent](), Hub()
+        self.run, self.published, self.hub = run, list[RunEvent](), Hub()
         app = graph.compile()
         self.progress = Progress(run, app.graph)
         context = ServiceContext(self.ledger, self.saver, Catalog(), FakeClock(), ServiceSettings(), hub=self.hub)
@@ -53,37 +53,37 @@ class Recorded:
             try:
                 await self.app.ainvoke({}, thread_id=self.run.thread_id, run_id=self.run.id)
             finally:
-                self.told.extend(self.hub.take_events(listener))
+                self.published.extend(self.hub.take_events(listener))
 
-    async def found(self) -> Any:
+    async def find_run(self) -> Any:
         return await aresolve(self.ledger.get(Run, self.run.id))
 
 
-def one(state: Any) -> dict[str, int]:
+def set_one(state: Any) -> dict[str, int]:
     return {"one": 1}
 
 
-def asks(state: Any) -> dict[str, Any]:
-    return {"said": interrupt("go on?")}
+def ask_question(state: Any) -> dict[str, Any]:
+    return {"answer": interrupt("go on?")}
 
 
-def breaks(state: Any) -> None:
+def fail(state: Any) -> None:
     raise ValueError("no luck")
 
 
 async def test_checkpoints_and_records_are_written_together(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    recorded = Recorded(storage, new_run(claim="c"), one)
-    await recorded.advance()
-    run = await recorded.found()
+    bench = RecorderBench(storage, new_run(claim="c"), set_one)
+    await bench.advance()
+    run = await bench.find_run()
     assert (run.status, run.output, run.claim) == (RunStatus.COMPLETED, {"one": 1}, None)
-    log = await aresolve(recorded.ledger.events(run.id))
+    log = await aresolve(bench.ledger.events(run.id))
     assert [event.type for event in log] == [
         "WORKFLOW_STARTED", "STEP_STARTED", "STEP_COMPLETED", "WORKFLOW_COMPLETED",
     ]  # fmt: skip
-    assert recorded.told == list(log)
-    assert recorded.progress.has_settled
+    assert bench.published == list(log)
+    assert bench.progress.has_settled
 
 
 async def test_a_worker_without_its_claim_saves_nothing(
@@ -92,64 +92,66 @@ async def test_a_worker_without_its_claim_saves_nothing(
     run = new_run(claim="c")
     ledger = storage[0]
 
-    async def loses(state: Any) -> dict[str, int]:
+    async def lose_claim(state: Any) -> dict[str, int]:
         clock = FakeClock()
         await aresolve(
             ledger.write([Advance(run.id, clock.now(), {"claim": "other"}, (), [Condition("claim", "=", "c")])])
         )
         return {"late": 1}
 
-    recorded = Recorded(storage, run, one, loses)
+    bench = RecorderBench(storage, run, set_one, lose_claim)
     with pytest.raises(RecordConflict):
-        await recorded.advance()
-    result = await recorded.found()
+        await bench.advance()
+    result = await bench.find_run()
     assert (result.claim, result.status, result.output) == ("other", RunStatus.RUNNING, None)
-    saved = await aresolve(recorded.saver.load(run.thread_id))
+    saved = await aresolve(bench.saver.load(run.thread_id))
     assert saved is not None
     assert "late" not in str(saved.checkpoint.values)
     assert [event.type for event in await aresolve(ledger.events(run.id))][-1] == "STEP_STARTED"
 
 
 async def test_a_run_with_a_question_waits(storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]) -> None:
-    recorded = Recorded(storage, new_run(claim="c"), asks)
-    await recorded.advance()
-    run = await recorded.found()
-    assert (run.status, run.claim, recorded.progress.has_settled) == (RunStatus.WAITING, None, True)
-    assert recorded.told[-1].type == "WORKFLOW_PAUSED"
+    bench = RecorderBench(storage, new_run(claim="c"), ask_question)
+    await bench.advance()
+    run = await bench.find_run()
+    assert (run.status, run.claim, bench.progress.has_settled) == (RunStatus.WAITING, None, True)
+    assert bench.published[-1].type == "WORKFLOW_PAUSED"
 
 
-async def test_the_error_itself_is_recorded_and_not_only_its_text(
+async def test_an_error_is_recorded_with_its_code_and_step(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    recorded = Recorded(storage, new_run(claim="c"), breaks)
+    bench = RecorderBench(storage, new_run(claim="c"), fail)
     with pytest.raises(ValueError, match="no luck"):
-        await recorded.advance()
-    run = await recorded.found()
-    assert run.error == {"message": "ValueError: no luck", "code": "ValueError", "step": "breaks"}
-    [step] = await aresolve(recorded.ledger.find(StepRun))
+        await bench.advance()
+    run = await bench.find_run()
+    assert run.error == {"message": "ValueError: no luck", "code": "ValueError", "step": "fail"}
+    [step] = await aresolve(bench.ledger.find(StepRun))
     assert step.error == {"message": "ValueError: no luck", "code": "ValueError"}
 
 
-async def test_other_methods_are_those_of_the_saver(
+async def test_other_methods_are_delegated_to_the_saver(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    recorded = Recorded(storage, new_run(claim="c"), one)
-    await recorded.advance()
-    saver = recorded.app.checkpointer
+    bench = RecorderBench(storage, new_run(claim="c"), set_one)
+    await bench.advance()
+    saver = bench.app.checkpointer
     assert isinstance(saver, RunRecorder)
-    assert await aresolve(saver.load(recorded.run.thread_id)) is not None
+    assert await aresolve(saver.load(bench.run.thread_id)) is not None
 
 
 async def test_changes_that_were_not_saved_are_not_published(tmp_path: Path, new_run: Callable[..., Run]) -> None:
-    def doubles(state: Any) -> dict[str, int]:
-        recorded.progress.steps.queue([], [Insert(recorded.run)])
+    def queue_conflict(state: Any) -> dict[str, int]:
+        bench.progress.steps.queue([], [Insert(bench.run)])
         return {"two": 2}
 
     with SqliteDatabase(tmp_path / "runs.db") as database:
-        recorded = Recorded((SqliteLedger(database), SqliteSaver(database)), new_run(claim="c"), one, doubles)
+        bench = RecorderBench(
+            (SqliteLedger(database), SqliteSaver(database)), new_run(claim="c"), set_one, queue_conflict
+        )
         with pytest.raises(RecordConflict):
-            await recorded.advance()
-        log = await aresolve(recorded.ledger.events(recorded.run.id))
+            await bench.advance()
+        log = await aresolve(bench.ledger.events(bench.run.id))
         assert [event.type for event in log][-1] == "STEP_STARTED"
-        assert recorded.told == list(log)
-        assert (recorded.progress.was_refused, recorded.progress.has_written) == (True, True)
+        assert bench.published == list(log)
+        assert (bench.progress.was_refused, bench.progress.has_written) == (True, True)

@@ -17,7 +17,7 @@ from statewright.service.engine.progress import NO_GRAPH
 from statewright.service.engine.step_records import StepRecords
 
 SECOND = timedelta(seconds=1)
-FIRST, SECOND_ONE = Task("first", None, "c1", 0), Task("second", None, "c1", 1)
+FIRST_TASK, SECOND_TASK = Task("first", None, "c1", 0), Task("second", None, "c1", 1)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def run(new_run: Callable[..., Run]) -> Run:
 def steps(run: Run, now: datetime) -> StepRecords:
     """Two running steps."""
     records = StepRecords(run, NO_GRAPH, [], [])
-    records.start(ChangeSet(), [FIRST, SECOND_ONE], 1, now, halts=False)
+    records.start(ChangeSet(), [FIRST_TASK, SECOND_TASK], 1, now, halts=False)
     return records
 
 
@@ -59,11 +59,11 @@ def child_insert(name: str) -> Insert:
     return Insert(StepRun(id=name, run_id="r", task_id=name, name=name, type="x"))
 
 
-def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> None:
+def test_steps_begin_once_and_later_if_the_run_halts(run: Run, now: datetime) -> None:
     steps, changeset = StepRecords(run, NO_GRAPH, [], []), ChangeSet()
-    steps.start(changeset, [FIRST], 1, now, halts=True)
+    steps.start(changeset, [FIRST_TASK], 1, now, halts=True)
     assert (event_types(changeset), changeset.values) == ([], {"current_step": "first"})
-    steps.start(changeset, [FIRST], 1, now, halts=False)
+    steps.start(changeset, [FIRST_TASK], 1, now, halts=False)
     [inserted] = changeset.changes
     assert isinstance(inserted, Insert)
     assert isinstance(inserted.record, StepRun)
@@ -74,73 +74,73 @@ def test_steps_begin_once_or_later_if_the_run_halts(run: Run, now: datetime) -> 
     assert (event_types(later), len(later.changes)) == (["STEP_STARTED"], 1)
 
 
-def test_a_step_is_completed_once_and_the_input_is_no_step(steps: StepRecords, now: datetime) -> None:
-    assert complete(steps, FIRST, now + SECOND).events[0].payload == {"stepName": "first", "durationMs": 1000}
-    assert complete(steps, FIRST, now).changes == []
+def test_a_step_is_completed_once_and_the_input_is_not_a_step(steps: StepRecords, now: datetime) -> None:
+    assert complete(steps, FIRST_TASK, now + SECOND).events[0].payload == {"stepName": "first", "durationMs": 1000}
+    assert complete(steps, FIRST_TASK, now).changes == []
     assert complete(steps, Task(START, None, "c0", 0), now).changes == []
 
 
 def test_queued_changes_are_written_once_with_the_result_of_their_task(steps: StepRecords, now: datetime) -> None:
-    mine, others, unknown = child_insert("mine"), child_insert("others"), child_insert("unknown")
-    steps.queue([SECOND_ONE.id], [others])
-    steps.queue([FIRST.id], [mine])
-    steps.queue(["a task that nobody knows"], [unknown])
-    assert complete(steps, FIRST, now).final_changes == [mine, unknown]
-    assert complete(steps, SECOND_ONE, now).final_changes == [others]
-    steps.queue([FIRST.id], [mine])
-    assert complete(steps, SECOND_ONE, now).final_changes == []
+    own, others, unknown = child_insert("mine"), child_insert("others"), child_insert("unknown")
+    steps.queue([SECOND_TASK.id], [others])
+    steps.queue([FIRST_TASK.id], [own])
+    steps.queue(["an unknown task"], [unknown])
+    assert complete(steps, FIRST_TASK, now).final_changes == [own, unknown]
+    assert complete(steps, SECOND_TASK, now).final_changes == [others]
+    steps.queue([FIRST_TASK.id], [own])
+    assert complete(steps, SECOND_TASK, now).final_changes == []
 
 
 def test_queued_changes_of_a_waiting_task_are_written_with_its_question(steps: StepRecords, now: datetime) -> None:
-    kid = child_insert("kid")
-    steps.queue([FIRST.id], [kid])
-    assert ask_questions(steps, FIRST, now, Interrupt(id="i", value=None)).final_changes == [kid]
-    assert complete(steps, FIRST, now).final_changes == []
+    child = child_insert("kid")
+    steps.queue([FIRST_TASK.id], [child])
+    assert ask_questions(steps, FIRST_TASK, now, Interrupt(id="i", value=None)).final_changes == [child]
+    assert complete(steps, FIRST_TASK, now).final_changes == []
 
 
 def test_queued_changes_of_a_failed_task_are_not_written(steps: StepRecords, now: datetime) -> None:
-    steps.queue([FIRST.id], [child_insert("kid")])
-    assert retry(steps, FIRST, now, now).final_changes == []
+    steps.queue([FIRST_TASK.id], [child_insert("kid")])
+    assert retry(steps, FIRST_TASK, now, now).final_changes == []
     changeset = ChangeSet()
-    steps.fail(changeset, FIRST.id, "ValueError: no luck", now)
+    steps.fail(changeset, FIRST_TASK.id, "ValueError: no luck", now)
     assert (event_types(changeset), changeset.final_changes) == (["STEP_FAILED"], [])
 
 
 def test_a_run_backs_off_while_all_running_steps_wait_for_a_retry(steps: StepRecords, now: datetime) -> None:
-    retry(steps, FIRST, now + SECOND, now)
+    retry(steps, FIRST_TASK, now + SECOND, now)
     assert not steps.is_backing_off(now)
-    complete(steps, SECOND_ONE, now)
+    complete(steps, SECOND_TASK, now)
     assert [steps.is_backing_off(at) for at in (now, now + SECOND)] == [True, False]
-    complete(steps, FIRST, now)
+    complete(steps, FIRST_TASK, now)
     assert not steps.is_backing_off(now)
 
 
-def test_a_step_waits_for_its_first_timeout_and_asks_each_question_once(steps: StepRecords, now: datetime) -> None:
+def test_a_step_waits_until_its_first_timeout_and_asks_each_question_once(steps: StepRecords, now: datetime) -> None:
     one = Interrupt(id="i", value="one", due_at=now + 2 * SECOND)
     two = Interrupt(id="j", value="two", kind="event", event="paid", due_at=now + SECOND)
-    changeset = ask_questions(steps, FIRST, now, one, two)
+    changeset = ask_questions(steps, FIRST_TASK, now, one, two)
     assert event_types(changeset) == ["STEP_WAITING", "TIMER_SCHEDULED"] * 2
     assert changeset.changes[-1] == Update(
         StepRun,
         changeset.events[0].step_id or "",
         {"status": StepStatus.WAITING, "wait_until": now + SECOND, "signal_type": "paid"},
     )
-    assert ask_questions(steps, FIRST, now, one, two).changes == []
+    assert ask_questions(steps, FIRST_TASK, now, one, two).changes == []
     assert list(steps.waits) == ["i", "j"]
 
 
 def test_a_step_without_open_waits_continues(steps: StepRecords, now: datetime) -> None:
-    ask_questions(steps, FIRST, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
-    for name, woken in (("i", 0), ("j", 1)):
+    ask_questions(steps, FIRST_TASK, now, Interrupt(id="i", value=1), Interrupt(id="j", value=2))
+    for name, changed_steps in (("i", 0), ("j", 1)):
         steps.waits.pop(name)
         changeset = ChangeSet()
         steps.wake(changeset)
-        assert len(changeset.changes) == woken
+        assert len(changeset.changes) == changed_steps
 
 
 def test_an_approval_requested_again_is_open_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
-    changeset = ask_questions(steps, FIRST, now, Interrupt(id="i", value=question))
+    changeset = ask_questions(steps, FIRST_TASK, now, Interrupt(id="i", value=question))
     assert event_types(changeset) == ["STEP_WAITING", "APPROVAL_REQUESTED"]
     [wait] = [
         change.record for change in changeset.changes if isinstance(change, Insert) and isinstance(change.record, Wait)
@@ -155,7 +155,7 @@ def test_an_approval_requested_again_is_open_again(steps: StepRecords, now: date
 def test_a_decided_approval_of_a_failed_run_is_not_requested_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
     steps.answered = {"i"}
-    changeset = ask_questions(steps, FIRST, now, Interrupt(id="i", value=question))
+    changeset = ask_questions(steps, FIRST_TASK, now, Interrupt(id="i", value=question))
     assert event_types(changeset) == ["STEP_WAITING"]
     assert not [change for change in changeset.changes if isinstance(change, Delete)]
     assert [type(change.record) for change in changeset.changes if isinstance(change, Insert)] == [Wait]
@@ -167,7 +167,7 @@ def test_captured_lines_are_stored_by_attempt(steps: StepRecords, now: datetime)
             return [{"line": "hello"}]
 
     steps.logs = Lines()
-    changes = [*retry(steps, FIRST, now, now).changes, *complete(steps, FIRST, now).changes]
+    changes = [*retry(steps, FIRST_TASK, now, now).changes, *complete(steps, FIRST_TASK, now).changes]
     logs: list[Any] = [
         change.record for change in changes if isinstance(change, Insert) and isinstance(change.record, StepLog)
     ]
@@ -178,8 +178,8 @@ def test_captured_lines_are_stored_by_attempt(steps: StepRecords, now: datetime)
 
 
 def test_an_error_is_found_by_its_text(steps: StepRecords) -> None:
-    steps.failures[FIRST.id] = ValueError("no luck")
-    steps.failures[SECOND_ONE.id] = KeyError("other")
+    steps.failures[FIRST_TASK.id] = ValueError("no luck")
+    steps.failures[SECOND_TASK.id] = KeyError("other")
     assert steps.error_of("ValueError: no luck") == {
         "message": "ValueError: no luck",
         "code": "ValueError",

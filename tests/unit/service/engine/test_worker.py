@@ -27,51 +27,51 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Attempt:
-    """Ends its run when it is allowed to, or releases it on request."""
+class ScriptedAttempt:
+    """An attempt that ends its run when it may, or releases it on request."""
 
-    def __init__(self, run: Run, ledger: Ledger, go: asyncio.Event) -> None:
-        self.run_id, self.claim, self.run, self._ledger, self._go = run.id, run.claim, run, ledger, go
-        self.compared: list[Any] = []
+    def __init__(self, run: Run, ledger: Ledger, may_end: asyncio.Event) -> None:
+        self.run_id, self.claim, self.run, self._ledger, self._may_end = run.id, run.claim, run, ledger, may_end
+        self.checked_records: list[Any] = []
         self.released = False
 
     async def advance(self) -> None:
-        await self._go.wait()
-        ends: dict[str, Any] = {"claim": None, "worker_id": None, "status": RunStatus.COMPLETED}
-        given_back = {"claim": None, "worker_id": None, "due_at": self.run.created_at}
+        await self._may_end.wait()
+        end_values: dict[str, Any] = {"claim": None, "worker_id": None, "status": RunStatus.COMPLETED}
+        release_values = {"claim": None, "worker_id": None, "due_at": self.run.created_at}
         guard = [Condition("claim", "=", self.run.claim)]
-        change = Advance(self.run_id, self.run.created_at, given_back if self.released else ends, (), guard)
+        change = Advance(self.run_id, self.run.created_at, release_values if self.released else end_values, (), guard)
         await aresolve(self._ledger.write([change]))
 
     def release(self) -> None:
         self.released = True
-        self._go.set()
+        self._may_end.set()
 
     def abandon(self) -> None:
         self.release()
 
     def check_record(self, record: Run | None) -> None:
-        self.compared.append(record)
+        self.checked_records.append(record)
 
 
-class Workshop:
+class WorkerBench:
     """A worker with scripted attempts."""
 
     def __init__(self, ledger: Ledger, clock: FakeClock, **settings: Any) -> None:
-        self.ledger, self.clock, self.go = ledger, clock, asyncio.Event()
+        self.ledger, self.clock, self.may_end = ledger, clock, asyncio.Event()
         self.attempts: list[Any] = []
         self.worker = RunWorker(ledger, clock, ServiceSettings(**settings), self._attempt)
 
     def _attempt(self, run: Run) -> Any:
-        self.attempts.append(Attempt(run, self.ledger, self.go))
+        self.attempts.append(ScriptedAttempt(run, self.ledger, self.may_end))
         return self.attempts[-1]
 
     async def find(self, kind: Any, **values: Any) -> list[Any]:
         return list(await aresolve(self.ledger.find(kind, where(**values))))
 
-    async def begun_with(self, count: int) -> None:
-        """Wait until the worker has begun with so many runs."""
-        await until(lambda: len(self.attempts) >= count)
+    async def wait_for_attempts(self, count: int) -> None:
+        """Wait until the worker has begun a number of attempts."""
+        await wait_until(lambda: len(self.attempts) >= count)
 
 
 class RecordingClock(FakeClock):
@@ -79,42 +79,42 @@ class RecordingClock(FakeClock):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waits: list[float] = []
+        self.delays: list[float] = []
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
-        self.waits.append(seconds)
+        self.delays.append(seconds)
         return super().call_later(seconds, callback)
 
-    async def beat(self) -> None:
+    async def wait_for_heartbeat(self) -> None:
         """Let ten seconds pass, a third of a lease, and wait for the heartbeat."""
-        before = self.waits.count(10)
+        before = self.delays.count(10)
         self.advance(10)
-        await until(lambda: self.waits.count(10) > before)
+        await wait_until(lambda: self.delays.count(10) > before)
 
 
 @asynccontextmanager
-async def working(ledger: Ledger, clock: RecordingClock, **settings: Any) -> AsyncIterator[Workshop]:
-    workshop = Workshop(ledger, clock, **settings)
-    work = asyncio.create_task(workshop.worker.work())
-    await until(lambda: len(clock.waits) >= 2)  # it waits for work, and for the first heartbeat
+async def run_worker(ledger: Ledger, clock: RecordingClock, **settings: Any) -> AsyncIterator[WorkerBench]:
+    bench = WorkerBench(ledger, clock, **settings)
+    work = asyncio.create_task(bench.worker.work())
+    await wait_until(lambda: len(clock.delays) >= 2)  # it waits for work and for the first heartbeat
     try:
-        yield workshop
+        yield bench
     finally:
-        await workshop.worker.drain(1)
+        await bench.worker.drain(1)
         await work
 
 
-async def until(is_true: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     """Wait until a condition is true."""
     for _ in range(2000):
-        if is_true():
+        if condition():
             return
         await asyncio.sleep(0.005)
     raise AssertionError("The condition did not become true.")
 
 
 def worker(record_id: str, clock: FakeClock, *, seconds: float) -> Worker:
-    """Return the record of a worker on another machine, with a lease of so many seconds."""
+    """Return the record of a worker on another machine, with a lease of a number of seconds."""
     return Worker(
         id=record_id, place="elsewhere", pid=1, process_started="", capacity=1,
         until=clock.now() + timedelta(seconds=seconds), started_at=clock.now(),
@@ -125,193 +125,193 @@ async def test_claims_do_not_exceed_the_capacity(ledger: Ledger, new_run: Callab
     clock = RecordingClock()
     runs = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(5)]
     await aresolve(ledger.write([Insert(run) for run in runs]))
-    async with working(ledger, clock, capacity=2) as workshop:
-        assert ([attempt.run_id for attempt in workshop.attempts], workshop.worker.active_runs) == (
+    async with run_worker(ledger, clock, capacity=2) as bench:
+        assert ([attempt.run_id for attempt in bench.attempts], bench.worker.active_runs) == (
             ["run_0", "run_1"],
             2,
         )
-        assert not workshop.worker.has_room
-        assert workshop.worker.attempt_at("run_0") is workshop.attempts[0]
-        workshop.go.set()
-        await workshop.begun_with(5)
-        await until(lambda: not workshop.worker.active_runs and workshop.worker.has_room)
-        assert sorted(attempt.run_id for attempt in workshop.attempts) == [run.id for run in runs]
-        assert workshop.worker.attempt_at("run_0") is None
+        assert not bench.worker.has_room
+        assert bench.worker.attempt_at("run_0") is bench.attempts[0]
+        bench.may_end.set()
+        await bench.wait_for_attempts(5)
+        await wait_until(lambda: not bench.worker.active_runs and bench.worker.has_room)
+        assert sorted(attempt.run_id for attempt in bench.attempts) == [run.id for run in runs]
+        assert bench.worker.attempt_at("run_0") is None
 
 
-async def test_a_run_that_is_due_later_is_claimed_then(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+async def test_a_run_is_claimed_when_it_is_due(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now() + timedelta(seconds=0.5)))]))
-    async with working(ledger, clock, look_every=60) as workshop:
-        assert workshop.attempts == []
+    async with run_worker(ledger, clock, look_every=60) as bench:
+        assert bench.attempts == []
         clock.advance(timedelta(seconds=0.5))
-        await workshop.begun_with(1)
-        workshop.go.set()
+        await bench.wait_for_attempts(1)
+        bench.may_end.set()
 
 
 async def test_a_run_with_a_reservation_begins_at_once(ledger: Ledger, new_run: Callable[..., Run]) -> None:
-    async with working(ledger, RecordingClock(), look_every=60) as workshop:
-        run = claimed(new_run(), workshop.worker.id)
-        reservation = workshop.worker.reserve()
+    async with run_worker(ledger, RecordingClock(), look_every=60) as bench:
+        run = claimed(new_run(), bench.worker.id)
+        reservation = bench.worker.reserve()
         assert reservation is not None
         await aresolve(ledger.write([Insert(run)]))
-        workshop.worker.settle(reservation, run)
-        await workshop.begun_with(1)
-        assert [attempt.run.claim for attempt in workshop.attempts] == [run.claim]
-        workshop.go.set()
+        bench.worker.settle(reservation, run)
+        await bench.wait_for_attempts(1)
+        assert [attempt.run.claim for attempt in bench.attempts] == [run.claim]
+        bench.may_end.set()
 
 
 async def test_reserved_capacity_is_kept_until_it_is_settled(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
-    async with working(ledger, clock, capacity=2, look_every=1) as workshop:
-        first, second, third = [workshop.worker.reserve() for _ in range(3)]
+    async with run_worker(ledger, clock, capacity=2, look_every=1) as bench:
+        first, second, third = [bench.worker.reserve() for _ in range(3)]
         assert (first is not None, second is not None, third) == (True, True, None)
         assert first is not None
         assert second is not None
         due = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(3)]
         await aresolve(ledger.write([Insert(item) for item in due]))
-        await wait_for_poll(workshop, clock)
-        assert workshop.attempts == []
-        workshop.worker.settle(first, None)
-        await workshop.begun_with(1)
-        await wait_for_poll(workshop, clock)
-        assert ([attempt.run_id for attempt in workshop.attempts], workshop.worker.reserve()) == (["run_0"], None)
-        mine = claimed(new_run(id="run_9"), workshop.worker.id)
-        await aresolve(ledger.write([Insert(mine)]))
-        workshop.worker.settle(second, mine)
-        await workshop.begun_with(2)
-        await wait_for_poll(workshop, clock)
-        assert [attempt.run_id for attempt in workshop.attempts] == ["run_0", "run_9"]
-        workshop.go.set()
-        await workshop.begun_with(4)
+        await wait_for_poll(bench, clock)
+        assert bench.attempts == []
+        bench.worker.settle(first, None)
+        await bench.wait_for_attempts(1)
+        await wait_for_poll(bench, clock)
+        assert ([attempt.run_id for attempt in bench.attempts], bench.worker.reserve()) == (["run_0"], None)
+        own_run = claimed(new_run(id="run_9"), bench.worker.id)
+        await aresolve(ledger.write([Insert(own_run)]))
+        bench.worker.settle(second, own_run)
+        await bench.wait_for_attempts(2)
+        await wait_for_poll(bench, clock)
+        assert [attempt.run_id for attempt in bench.attempts] == ["run_0", "run_9"]
+        bench.may_end.set()
+        await bench.wait_for_attempts(4)
 
 
-async def wait_for_poll(workshop: Workshop, clock: RecordingClock) -> None:
-    """Wait until the worker has polled for work once more."""
-    before = len(clock.waits)
-    workshop.worker.wake()
-    await until(lambda: len(clock.waits) > before)
+async def wait_for_poll(bench: WorkerBench, clock: RecordingClock) -> None:
+    """Wake the worker, and wait until it has polled for work again."""
+    before = len(clock.delays)
+    bench.worker.wake()
+    await wait_until(lambda: len(clock.delays) > before)
 
 
 async def test_a_worker_renews_its_lease_and_deletes_its_record_at_the_end(ledger: Ledger) -> None:
     clock = RecordingClock()
-    async with working(ledger, clock, lease=30, look_every=60) as workshop:
-        [record] = await workshop.find(Worker)
-        assert (record.id, record.until) == (workshop.worker.id, clock.now() + timedelta(seconds=30))
-        await clock.beat()
-        [record] = await workshop.find(Worker)
+    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+        [record] = await bench.find(Worker)
+        assert (record.id, record.until) == (bench.worker.id, clock.now() + timedelta(seconds=30))
+        await clock.wait_for_heartbeat()
+        [record] = await bench.find(Worker)
         assert record.until == clock.now() + timedelta(seconds=30)
-    assert await workshop.find(Worker) == []
-    assert not workshop.worker.has_room
+    assert await bench.find(Worker) == []
+    assert not bench.worker.has_room
 
 
 async def test_the_runs_of_a_lost_worker_are_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
-    gone, alive = worker("gone", clock, seconds=5), worker("alive", clock, seconds=60)
-    held = [
-        new_run(claim="a", worker_id="gone", status=RunStatus.RUNNING, begun=True),
-        new_run(claim="b", worker_id="gone"),
+    expired, alive = worker("expired", clock, seconds=5), worker("alive", clock, seconds=60)
+    runs = [
+        new_run(claim="a", worker_id="expired", status=RunStatus.RUNNING, begun=True),
+        new_run(claim="b", worker_id="expired"),
     ]
     others = new_run(claim="c", worker_id="alive")
-    await aresolve(ledger.write([Insert(item) for item in (gone, alive, *held, others)]))
-    async with working(ledger, clock, lease=30, look_every=60) as workshop:
-        assert workshop.attempts == []
-        await clock.beat()
-        await workshop.begun_with(2)
-        assert sorted(attempt.run_id for attempt in workshop.attempts) == sorted(run.id for run in held)
-        assert [run.claim for run in await workshop.find(Run, id=others.id)] == ["c"]
-        assert {item.id for item in await workshop.find(Worker)} == {"alive", workshop.worker.id}
-        events = [[event.type for event in await aresolve(ledger.events(run.id))] for run in held]
+    await aresolve(ledger.write([Insert(item) for item in (expired, alive, *runs, others)]))
+    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+        assert bench.attempts == []
+        await clock.wait_for_heartbeat()
+        await bench.wait_for_attempts(2)
+        assert sorted(attempt.run_id for attempt in bench.attempts) == sorted(run.id for run in runs)
+        assert [run.claim for run in await bench.find(Run, id=others.id)] == ["c"]
+        assert {item.id for item in await bench.find(Worker)} == {"alive", bench.worker.id}
+        events = [[event.type for event in await aresolve(ledger.events(run.id))] for run in runs]
         assert events == [["WORKFLOW_RESUMED"], []]
-        workshop.go.set()
+        bench.may_end.set()
 
 
 async def test_a_claim_of_an_unregistered_worker_is_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
-    before = new_run(id="run_1", claim="a", worker_id="long gone", status=RunStatus.RUNNING, begun=True)
+    before = new_run(id="run_1", claim="a", worker_id="unregistered_1", status=RunStatus.RUNNING, begun=True)
     await aresolve(ledger.write([Insert(before)]))
-    async with working(ledger, clock, lease=30, look_every=60) as workshop:
-        assert [attempt.run_id for attempt in workshop.attempts] == ["run_1"]
+    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+        assert [attempt.run_id for attempt in bench.attempts] == ["run_1"]
         assert [event.payload for event in await aresolve(ledger.events("run_1"))] == [{"reason": "worker lost"}]
-        later = new_run(id="run_2", claim="b", worker_id="gone too", status=RunStatus.RUNNING)
+        later = new_run(id="run_2", claim="b", worker_id="unregistered_2", status=RunStatus.RUNNING)
         await aresolve(ledger.write([Insert(later)]))
-        await clock.beat()
-        await workshop.begun_with(2)
-        assert [attempt.run_id for attempt in workshop.attempts] == ["run_1", "run_2"]
-        workshop.go.set()
+        await clock.wait_for_heartbeat()
+        await bench.wait_for_attempts(2)
+        assert [attempt.run_id for attempt in bench.attempts] == ["run_1", "run_2"]
+        bench.may_end.set()
 
 
 async def test_a_claim_without_a_worker_is_kept(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
     run = new_run(claim="retention", status=RunStatus.COMPLETED)
     await aresolve(ledger.write([Insert(run)]))
-    async with working(ledger, clock, lease=30, look_every=60) as workshop:
-        await clock.beat()
-        assert [(run.claim, run.version) for run in await workshop.find(Run)] == [("retention", run.version)]
+    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+        await clock.wait_for_heartbeat()
+        assert [(run.claim, run.version) for run in await bench.find(Run)] == [("retention", run.version)]
 
 
 async def test_a_worker_that_was_considered_lost_registers_again(ledger: Ledger) -> None:
     clock = RecordingClock()
-    async with working(ledger, clock, lease=30, look_every=60) as workshop:
-        await aresolve(ledger.write([Delete(Worker, where(id=workshop.worker.id))]))
-        await clock.beat()
-        [record] = await workshop.find(Worker)
-        assert (record.id, record.until) == (workshop.worker.id, clock.now() + timedelta(seconds=30))
+    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+        await aresolve(ledger.write([Delete(Worker, where(id=bench.worker.id))]))
+        await clock.wait_for_heartbeat()
+        [record] = await bench.find(Worker)
+        assert (record.id, record.until) == (bench.worker.id, clock.now() + timedelta(seconds=30))
 
 
-async def test_a_worker_that_registers_during_the_search_for_lost_ones_keeps_its_runs(
+async def test_a_worker_that_registers_during_a_search_for_lost_workers_keeps_its_runs(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = RecordingClock()
-    records = [worker("new", clock, seconds=60), new_run(id="run_1", claim="its own", worker_id="new")]
-    busy: Any = ArrivingWorkerLedger(ledger, records)
-    async with working(busy, clock, lease=30, look_every=60) as workshop:
-        [run] = await workshop.find(Run, id="run_1")
-        assert (run.claim, run.version) == ("its own", 1)
+    records = [worker("new", clock, seconds=60), new_run(id="run_1", claim="own", worker_id="new")]
+    ledger_with_arrival: Any = ArrivingWorkerLedger(ledger, records)
+    async with run_worker(ledger_with_arrival, clock, lease=30, look_every=60) as bench:
+        [run] = await bench.find(Run, id="run_1")
+        assert (run.claim, run.version) == ("own", 1)
 
 
 class ArrivingWorkerLedger:
-    """A ledger in which a worker registers and claims a run while another one searches for lost workers."""
+    """A ledger in which a worker registers and claims a run while another worker searches for lost ones."""
 
     def __init__(self, ledger: Any, records: list[Any]) -> None:
-        self._ledger, self._records, self._looks = ledger, records, 0
+        self._ledger, self._records, self._reads = ledger, records, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
     def find(self, kind: Any, *args: Any, **options: Any) -> Any:
         if kind is Worker:
-            self._poll_once()
+            self._count_read()
         return self._ledger.find(kind, *args, **options)
 
     def groups(self, *args: Any, **options: Any) -> Any:
-        self._poll_once()
+        self._count_read()
         return self._ledger.groups(*args, **options)
 
-    def _poll_once(self) -> None:
-        self._looks += 1
-        if self._looks == 2:
+    def _count_read(self) -> None:
+        self._reads += 1
+        if self._reads == 2:
             written = self._ledger.write([Insert(record) for record in self._records])
             if hasattr(written, "result"):
                 written.result()
 
 
 async def test_a_worker_has_no_room_before_it_is_registered(ledger: Ledger) -> None:
-    known: list[bool] = []
+    observed: list[bool] = []
 
-    class Watched(ArrivingWorkerLedger):
+    class ObservingLedger(ArrivingWorkerLedger):
         def write(self, changes: Any) -> Any:
             if isinstance(changes[0], Insert) and isinstance(changes[0].record, Worker):
-                known.append(workshop.worker.has_room)
+                observed.append(bench.worker.has_room)
             return ledger.write(changes)
 
     clock = RecordingClock()
-    watched: Any = Watched(ledger, [])
-    workshop = Workshop(watched, clock)
-    work = asyncio.create_task(workshop.worker.work())
-    await until(lambda: len(clock.waits) >= 2)
-    result = (known, workshop.worker.has_room)
-    await workshop.worker.drain(1)
+    observing: Any = ObservingLedger(ledger, [])
+    bench = WorkerBench(observing, clock)
+    work = asyncio.create_task(bench.worker.work())
+    await wait_until(lambda: len(clock.delays) >= 2)
+    result = (observed, bench.worker.has_room)
+    await bench.worker.drain(1)
     await work
     assert result == ([False], True)
 
@@ -320,50 +320,50 @@ async def test_a_heartbeat_checks_the_records_of_claimed_runs(ledger: Ledger, ne
     clock = RecordingClock()
     run = new_run(due_at=clock.now())
     await aresolve(ledger.write([Insert(run)]))
-    async with working(ledger, clock, lease=30, look_every=60) as workshop:
+    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
         await aresolve(ledger.write([Advance(run.id, clock.now(), {"settings": {"pause": True}})]))
-        await clock.beat()
-        [attempt] = workshop.attempts
-        assert [result.settings for result in attempt.compared] == [{"pause": True}]
-        workshop.go.set()
+        await clock.wait_for_heartbeat()
+        [attempt] = bench.attempts
+        assert [result.settings for result in attempt.checked_records] == [{"pause": True}]
+        bench.may_end.set()
 
 
 async def test_a_draining_worker_releases_its_runs(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
     run, later = new_run(due_at=clock.now()), new_run(due_at=clock.now() + timedelta(hours=1))
     await aresolve(ledger.write([Insert(run), Insert(later)]))
-    async with working(ledger, clock) as workshop:
-        assert workshop.worker.active_runs == 1
-    [result] = await workshop.find(Run, id=run.id)
+    async with run_worker(ledger, clock) as bench:
+        assert bench.worker.active_runs == 1
+    [result] = await bench.find(Run, id=run.id)
     assert (result.claim, result.worker_id, result.status) == (None, None, RunStatus.PENDING)
-    assert workshop.attempts[0].released
+    assert bench.attempts[0].released
 
 
 async def test_a_failed_query_for_work_is_repeated(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
-    sick: Any = FailingReadsLedger(ledger)
-    async with working(sick, clock, look_every=1) as workshop:
-        assert (workshop.attempts, sick.asked > 0) == ([], True)
-        sick.well = True
+    failing: Any = FailingReadsLedger(ledger)
+    async with run_worker(failing, clock, look_every=1) as bench:
+        assert (bench.attempts, failing.calls > 0) == ([], True)
+        failing.has_recovered = True
         clock.advance(timedelta(seconds=1))
-        await workshop.begun_with(1)
-        workshop.go.set()
+        await bench.wait_for_attempts(1)
+        bench.may_end.set()
 
 
 class FailingReadsLedger:
     """A ledger whose reads fail until it has recovered."""
 
     def __init__(self, ledger: Any) -> None:
-        self._ledger, self.well, self.asked = ledger, False, 0
+        self._ledger, self.has_recovered, self.calls = ledger, False, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
     def claim(self, *args: Any) -> Any:
-        self.asked += 1
-        if not self.well:
-            raise ConnectionError("sick")
+        self.calls += 1
+        if not self.has_recovered:
+            raise ConnectionError("injected")
         return self._ledger.claim(*args)
 
 
@@ -371,68 +371,68 @@ async def test_an_unattended_claim_is_released_with_the_next_heartbeat(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = RecordingClock()
-    async with working(ledger, clock, lease=30, look_every=60) as workshop:
-        lost = claimed(new_run(status=RunStatus.RUNNING, begun=True), workshop.worker.id)
-        await aresolve(ledger.write([Insert(lost)]))
-        await clock.beat()
-        await workshop.begun_with(1)
-        assert [attempt.run_id for attempt in workshop.attempts] == [lost.id]
-        assert workshop.attempts[0].claim != lost.claim
-        assert [event.type for event in await aresolve(ledger.events(lost.id))] == ["WORKFLOW_RESUMED"]
-        workshop.go.set()
+    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+        unattended = claimed(new_run(status=RunStatus.RUNNING, begun=True), bench.worker.id)
+        await aresolve(ledger.write([Insert(unattended)]))
+        await clock.wait_for_heartbeat()
+        await bench.wait_for_attempts(1)
+        assert [attempt.run_id for attempt in bench.attempts] == [unattended.id]
+        assert bench.attempts[0].claim != unattended.claim
+        assert [event.type for event in await aresolve(ledger.events(unattended.id))] == ["WORKFLOW_RESUMED"]
+        bench.may_end.set()
 
 
 async def test_a_run_whose_claim_is_in_flight_is_not_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
-    async with working(ledger, clock, lease=30, look_every=60) as workshop:
-        reservation = workshop.worker.reserve()
+    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+        reservation = bench.worker.reserve()
         assert reservation is not None
-        run = claimed(new_run(), workshop.worker.id)
+        run = claimed(new_run(), bench.worker.id)
         await aresolve(ledger.write([Insert(run)]))
-        await clock.beat()
-        await clock.beat()
-        assert [(run.claim, run.version) for run in await workshop.find(Run)] == [(run.claim, run.version)]
-        workshop.worker.settle(reservation, run)
-        await workshop.begun_with(1)
-        await clock.beat()
-        assert [attempt.claim for attempt in workshop.attempts] == [run.claim]
-        workshop.go.set()
+        await clock.wait_for_heartbeat()
+        await clock.wait_for_heartbeat()
+        assert [(run.claim, run.version) for run in await bench.find(Run)] == [(run.claim, run.version)]
+        bench.worker.settle(reservation, run)
+        await bench.wait_for_attempts(1)
+        await clock.wait_for_heartbeat()
+        assert [attempt.claim for attempt in bench.attempts] == [run.claim]
+        bench.may_end.set()
 
 
-async def test_an_unattended_claim_is_released_although_others_are_in_flight(
+async def test_an_unattended_claim_is_released_while_others_are_in_flight(
     ledger: Ledger, new_run: Callable[..., Run]
 ) -> None:
     clock = RecordingClock()
-    async with working(ledger, clock, lease=30, look_every=60) as workshop:
-        before = workshop.worker.reserve()
-        lost = claimed(new_run(id="run_lost"), workshop.worker.id)
-        await aresolve(ledger.write([Insert(lost)]))
-        await clock.beat()
-        after = workshop.worker.reserve()
-        assert before is not None
-        assert after is not None
-        workshop.worker.settle(before, None)
-        await clock.beat()
-        await workshop.begun_with(1)
-        assert [attempt.run_id for attempt in workshop.attempts] == ["run_lost"]
-        workshop.worker.settle(after, None)
-        workshop.go.set()
+    async with run_worker(ledger, clock, lease=30, look_every=60) as bench:
+        first = bench.worker.reserve()
+        unattended = claimed(new_run(id="run_lost"), bench.worker.id)
+        await aresolve(ledger.write([Insert(unattended)]))
+        await clock.wait_for_heartbeat()
+        second = bench.worker.reserve()
+        assert first is not None
+        assert second is not None
+        bench.worker.settle(first, None)
+        await clock.wait_for_heartbeat()
+        await bench.wait_for_attempts(1)
+        assert [attempt.run_id for attempt in bench.attempts] == ["run_lost"]
+        bench.worker.settle(second, None)
+        bench.may_end.set()
 
 
 class FailingCallsLedger:
     """A ledger whose calls fail by number, before or after they take effect."""
 
-    def __init__(self, ledger: Any, fails: Callable[[str, int], str | None]) -> None:
-        self._ledger, self._fails, self.calls = ledger, fails, 0
+    def __init__(self, ledger: Any, failure_of: Callable[[str, int], str | None]) -> None:
+        self._ledger, self._failure_of, self.calls = ledger, failure_of, 0
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._ledger, name)
         if name not in ("write", "find", "groups", "count", "claim", "get"):
             return method
 
-        def called(*args: Any, **options: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
             self.calls += 1
-            when = self._fails(name, self.calls)
+            when = self._failure_of(name, self.calls)
             if when == "before":
                 raise StorageUnavailable("injected")
             answer = method(*args, **options)
@@ -442,7 +442,7 @@ class FailingCallsLedger:
                 raise StorageUnavailable("injected")
             return answer
 
-        return called
+        return call
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -450,64 +450,65 @@ async def test_a_failed_registration_is_retried(ledger: Ledger, new_run: Callabl
     clock = RecordingClock()
     failing: Any = FailingCallsLedger(ledger, lambda name, number: when if number <= 3 else None)
     await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
-    workshop = Workshop(failing, clock, look_every=1)
-    work = asyncio.create_task(workshop.worker.work())
-    while not workshop.attempts:
-        before = len(clock.waits)
+    bench = WorkerBench(failing, clock, look_every=1)
+    work = asyncio.create_task(bench.worker.work())
+    while not bench.attempts:
+        before = len(clock.delays)
         clock.advance(1)
-        await until(lambda before=before: bool(workshop.attempts) or len(clock.waits) > before)
-    assert len(await workshop.find(Worker)) == 1
-    workshop.go.set()
-    await workshop.worker.drain(1)
+        await wait_until(lambda before=before: bool(bench.attempts) or len(clock.delays) > before)
+    assert len(await bench.find(Worker)) == 1
+    bench.may_end.set()
+    await bench.worker.drain(1)
     await work
 
 
 async def test_heartbeats_continue_after_failures(ledger: Ledger, new_run: Callable[..., Run]) -> None:
     clock = RecordingClock()
-    sick = False
-    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if sick else None)
-    async with working(failing, clock, lease=30, look_every=60) as workshop:
-        await aresolve(ledger.write([Delete(Worker, where(id=workshop.worker.id))]))
-        sick = True
-        await clock.beat()
-        await clock.beat()
-        sick = False
-        await clock.beat()
-        assert [item.id for item in await workshop.find(Worker)] == [workshop.worker.id]
+    fails = False
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if fails else None)
+    async with run_worker(failing, clock, lease=30, look_every=60) as bench:
+        await aresolve(ledger.write([Delete(Worker, where(id=bench.worker.id))]))
+        fails = True
+        await clock.wait_for_heartbeat()
+        await clock.wait_for_heartbeat()
+        fails = False
+        await clock.wait_for_heartbeat()
+        assert [item.id for item in await bench.find(Worker)] == [bench.worker.id]
 
 
 async def test_a_failed_heartbeat_is_retried_sooner(ledger: Ledger) -> None:
     clock = RecordingClock()
-    sick = False
-    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if sick and name == "write" else None)
-    async with working(failing, clock, lease=30, look_every=7) as workshop:
-        sick, before = True, clock.waits.count(7)
+    fails = False
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if fails and name == "write" else None)
+    async with run_worker(failing, clock, lease=30, look_every=7) as bench:
+        fails, before = True, clock.delays.count(7)
         clock.advance(10)
-        await until(lambda: clock.waits.count(7) == before + 2)  # it rests again, and its heart beats then
-        sick = False
+        # It waits for work, and retries the heartbeat then.
+        await wait_until(lambda: clock.delays.count(7) == before + 2)
+        fails = False
         clock.advance(7)
-        await until(lambda: clock.waits.count(10) == 2)
-        [record] = await workshop.find(Worker)
+        await wait_until(lambda: clock.delays.count(10) == 2)
+        [record] = await bench.find(Worker)
         assert record.until == clock.now() + timedelta(seconds=30)
 
 
 async def test_a_cancelled_worker_sends_no_heartbeats(ledger: Ledger) -> None:
     clock = RecordingClock()
-    workshop = Workshop(ledger, clock, lease=30, look_every=60)
+    bench = WorkerBench(ledger, clock, lease=30, look_every=60)
     before = asyncio.all_tasks()
-    work = asyncio.create_task(workshop.worker.work())
-    await until(lambda: len(clock.waits) >= 2)
+    work = asyncio.create_task(bench.worker.work())
+    await wait_until(lambda: len(clock.delays) >= 2)
     work.cancel()
     await asyncio.wait([work])
     assert asyncio.all_tasks() == before
-    await workshop.worker.drain(1)
-    assert await workshop.find(Worker) == []
+    await bench.worker.drain(1)
+    assert await bench.find(Worker) == []
 
 
 async def test_a_worker_stops_although_its_record_cannot_be_deleted(ledger: Ledger) -> None:
     clock = RecordingClock()
-    sick = False
-    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if sick and name == "write" else None)
-    async with working(failing, clock, lease=30, look_every=60) as workshop:
-        sick = True
-    assert [item.id for item in await workshop.find(Worker)] == [workshop.worker.id]
+    fails = False
+    failing: Any = FailingCallsLedger(ledger, lambda name, number: "before" if fails and name == "write" else None)
+    async with run_worker(failing, clock, lease=30, look_every=60) as bench:
+        fails = True
+    assert [item.id for item in await bench.find(Worker)] == [bench.worker.id]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import ExitStack
 from datetime import datetime
 
 import pytest
@@ -25,14 +26,14 @@ def event(run_id: str, seq: int, now: datetime) -> RunEvent:
 @pytest.mark.anyio
 async def test_listeners_receive_the_events_of_their_run_in_order(now: datetime) -> None:
     hub = Hub()
-    with hub.listening("a") as one, hub.listening("a") as two, hub.listening("b") as other:
+    with hub.listening("a") as first, hub.listening("a") as second, hub.listening("b") as other:
         assert hub.listeners == 3
         hub.publish([event("a", 1, now), event("a", 2, now)])
         hub.publish([event("a", 3, now)])
         hub.publish([])
-        assert [item.seq for item in hub.take_events(one)] == [1, 2, 3]
-        assert hub.take_events(one) == []
-        assert [item.seq for item in hub.take_events(two)] == [1, 2, 3]
+        assert [item.seq for item in hub.take_events(first)] == [1, 2, 3]
+        assert hub.take_events(first) == []
+        assert [item.seq for item in hub.take_events(second)] == [1, 2, 3]
         assert hub.take_events(other) == []
     assert hub.listeners == 0
 
@@ -41,17 +42,17 @@ async def test_listeners_receive_the_events_of_their_run_in_order(now: datetime)
 async def test_events_from_another_thread_wake_a_listener_at_once(now: datetime) -> None:
     hub = Hub()
     with hub.listening("a") as listener:
-        teller = threading.Timer(0.01, lambda: hub.publish([event("a", 1, now)]))
-        teller.start()
-        began = time.monotonic()
+        timer = threading.Timer(0.01, lambda: hub.publish([event("a", 1, now)]))
+        timer.start()
+        started_at = time.monotonic()
         await listener.wait_for_news(10)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - started_at < 5
         assert len(hub.take_events(listener)) == 1
-        teller.join()
+        timer.join()
 
 
 @pytest.mark.anyio
-async def test_a_listener_waits_for_its_timeout_at_most() -> None:
+async def test_a_listener_waits_no_longer_than_its_timeout() -> None:
     hub = Hub()
     with hub.listening("a") as listener:
         await listener.wait_for_news(0.01)
@@ -59,7 +60,7 @@ async def test_a_listener_waits_for_its_timeout_at_most() -> None:
 
 
 @pytest.mark.anyio
-async def test_queued_events_are_not_waited_for(now: datetime) -> None:
+async def test_a_listener_with_queued_events_does_not_wait(now: datetime) -> None:
     hub = Hub()
     with hub.listening("a") as listener:
         hub.publish([event("a", 1, now)])
@@ -70,12 +71,20 @@ async def test_queued_events_are_not_waited_for(now: datetime) -> None:
         assert [item.seq for item in hub.take_events(listener)] == [2]
 
 
-def test_a_listener_with_a_closed_loop_is_harmless(now: datetime) -> None:
+def test_a_listener_whose_event_loop_is_closed_does_not_affect_others(now: datetime) -> None:
     hub = Hub()
+    with ExitStack() as stack:
 
-    async def listens() -> object:
-        return hub.listening("a").__enter__()
+        async def open_listener() -> None:
+            stack.enter_context(hub.listening("a"))
 
-    asyncio.run(listens())
-    hub.publish([event("a", 1, now)])
-    hub.publish([event("a", 2, now)])
+        async def receive() -> list[int | None]:
+            with hub.listening("a") as other:
+                hub.publish([event("a", 3, now)])
+                return [getattr(item, "seq", None) for item in hub.take_events(other)]
+
+        asyncio.run(open_listener())
+        assert hub.listeners == 1
+        hub.publish([event("a", 1, now)])
+        hub.publish([event("a", 2, now)])
+        assert asyncio.run(receive()) == [3]

@@ -1,4 +1,4 @@
-"""One poll for all followed runs, whose cost does not grow while nothing happens."""
+"""All followed runs share one poll, which reads nothing else while nothing happens."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class CountingLedger(InMemoryLedger):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: Counter[str] = Counter()
-        self.sick = False
+        self.queries: Counter[str] = Counter()
+        self.fails = False
 
     def events(self, *args: Any, **options: Any) -> Any:
-        self.asked["events"] += 1
+        self.queries["events"] += 1
         return super().events(*args, **options)
 
     def get(self, *args: Any, **options: Any) -> Any:
-        self.asked["get"] += 1
+        self.queries["get"] += 1
         return super().get(*args, **options)
 
     def groups(self, *args: Any, **options: Any) -> Any:
-        self.asked["groups"] += 1
-        if self.sick:
-            raise StorageUnavailable("sick")
+        self.queries["groups"] += 1
+        if self.fails:
+            raise StorageUnavailable("injected")
         return super().groups(*args, **options)
 
 
@@ -62,14 +62,14 @@ def context(ledger: CountingLedger) -> ServiceContext:
     return context
 
 
-async def by_another_process(ledger: Any, run: Run, *events: str, **values: Any) -> None:
+async def write_from_another_process(ledger: Any, run: Run, *events: str, **values: Any) -> None:
     """Change a run without publishing that to the hub."""
     await aresolve(ledger.write([Advance(run.id, run.created_at, values, [NewEvent(event, {}) for event in events])]))
 
 
-async def until(is_true: Callable[[], Any]) -> None:
+async def wait_until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(600):
-        while not is_true():
+        while not condition():
             await asyncio.sleep(0.001)
 
 
@@ -80,19 +80,19 @@ async def test_idle_followers_share_one_query(
     await aresolve(ledger.write([Insert(run) for run in runs]))
     streams: list[Any] = [follow(context, run.id, 0) for run in runs]
     readers = [asyncio.create_task(anext(stream)) for stream in streams]
-    await until(lambda: context.hub.listeners == 50 and ledger.asked["groups"] >= 3)
-    before = ledger.asked.copy()
-    await until(lambda: ledger.asked["groups"] >= before["groups"] + 20)
-    spent = ledger.asked - before
-    assert (spent["events"], spent["get"]) == (0, 0)
-    await by_another_process(ledger, runs[7], "STEP_STARTED")
+    await wait_until(lambda: context.hub.listeners == 50 and ledger.queries["groups"] >= 3)
+    before = ledger.queries.copy()
+    await wait_until(lambda: ledger.queries["groups"] >= before["groups"] + 20)
+    queries_while_idle = ledger.queries - before
+    assert (queries_while_idle["events"], queries_while_idle["get"]) == (0, 0)
+    await write_from_another_process(ledger, runs[7], "STEP_STARTED")
     event = await readers[7]
     assert (event.run_id, event.seq) == ("run_7", 1)
     for reader in readers:
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)
     await asyncio.gather(*(stream.aclose() for stream in streams))
-    await until(lambda: not any("_keep_looking" in repr(task) for task in asyncio.all_tasks()))
+    await wait_until(lambda: not any("_keep_looking" in repr(task) for task in asyncio.all_tasks()))
 
 
 @pytest.mark.parametrize("after", [0, 1, 99])
@@ -101,18 +101,18 @@ async def test_a_stream_ends_when_another_process_has_ended_the_run(
 ) -> None:
     run = new_run()
     await aresolve(ledger.write([Insert(run)]))
-    await by_another_process(ledger, run, "WORKFLOW_STARTED")
+    await write_from_another_process(ledger, run, "WORKFLOW_STARTED")
 
     async def read() -> list[str]:
         return [event.type async for event in follow(context, run.id, after)]
 
     reading = asyncio.create_task(read())
-    await until(lambda: ledger.asked["groups"] >= 3)
-    ledger.sick = True
-    await by_another_process(ledger, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
-    ledger.sick = False
-    told = ["WORKFLOW_STARTED", "WORKFLOW_COMPLETED"]
-    assert await asyncio.wait_for(reading, 600) == told[after:]
+    await wait_until(lambda: ledger.queries["groups"] >= 3)
+    ledger.fails = True
+    await write_from_another_process(ledger, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
+    ledger.fails = False
+    expected = ["WORKFLOW_STARTED", "WORKFLOW_COMPLETED"]
+    assert await asyncio.wait_for(reading, 600) == expected[after:]
 
 
 async def test_a_stream_ends_when_its_run_is_deleted(
@@ -121,7 +121,7 @@ async def test_a_stream_ends_when_its_run_is_deleted(
     run = new_run()
     await aresolve(ledger.write([Insert(run)]))
     reading = asyncio.create_task(anext(follow(context, run.id, 0), None))
-    await until(lambda: ledger.asked["groups"] >= 3)
+    await wait_until(lambda: ledger.queries["groups"] >= 3)
     await aresolve(ledger.write([Delete(Run, where(id=run.id))]))
     assert await asyncio.wait_for(reading, 600) is None
 
@@ -132,6 +132,6 @@ async def test_a_wait_ends_when_another_process_ends_the_run(
     run = new_run(status=RunStatus.RUNNING, claim="c", worker_id="other")
     await aresolve(ledger.write([Insert(run)]))
     waiting = asyncio.create_task(wait_until_settled(context, run.workspace_id, run.id, 60))
-    await until(lambda: ledger.asked["groups"] >= 3)
-    await by_another_process(ledger, run, status=RunStatus.PAUSED, claim=None)
+    await wait_until(lambda: ledger.queries["groups"] >= 3)
+    await write_from_another_process(ledger, run, status=RunStatus.PAUSED, claim=None)
     assert (await asyncio.wait_for(waiting, 600)).status is RunStatus.PAUSED

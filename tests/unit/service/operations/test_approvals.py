@@ -29,49 +29,51 @@ def context(storage: tuple[Ledger, Checkpointer]) -> ServiceContext:
     return ServiceContext(*storage, Catalog(), FakeClock(), ServiceSettings(max_payload=1000))
 
 
-async def asked(
+async def request_approval(
     context: ServiceContext, run: Run, *, waits: bool = True, status: RunStatus = RunStatus.WAITING, wait_id: str = "w"
 ) -> Approval:
     run.status = status
-    given = {
+    fields = {
         "run_id": run.id,
         "workspace_id": run.workspace_id,
         "step_id": "s",
         "step_name": "agree",
         "created_at": context.now(),
     }
-    approval = Approval(id=wait_id, content={"text": "dear"}, content_key="letter", **given)
-    wait = Wait(id=wait_id, interrupt_id=f"i-{wait_id}", kind="question", **given)
+    approval = Approval(id=wait_id, content={"text": "dear"}, content_key="letter", **fields)
+    wait = Wait(id=wait_id, interrupt_id=f"i-{wait_id}", kind="question", **fields)
     await context.write([Insert(run), Insert(approval), *([Insert(wait)] if waits else [])])
     return approval
 
 
 @pytest.mark.parametrize(
-    ("decision", "given", "content"),
+    ("decision", "edited_content", "content"),
     [("approved", None, {"text": "dear"}), ("rejected", None, {"text": "dear"}), ("edited", "better", "better")],
 )
 async def test_a_decision_answers_its_question(
-    context: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, content: Any
+    context: ServiceContext, new_run: Callable[..., Run], decision: str, edited_content: Any, content: Any
 ) -> None:
     run = new_run()
-    await asked(context, run)
-    decided = await ApprovalOperations(context).decide("default", "w", decision, edited_content=given, decided_by="ann")
+    await request_approval(context, run)
+    decided = await ApprovalOperations(context).decide(
+        "default", "w", decision, edited_content=edited_content, decided_by="ann"
+    )
     assert (decided.decision, decided.decided_by, decided.decided_at) == (decision, "ann", context.now())
-    assert (decided.edited_content, decided.content) == (given, {"text": "dear"})
-    [kept] = await aresolve(context.ledger.find(Signal))
-    assert kept.payload == {"decision": decision, "content": content, "decidedBy": "ann", "decidedByKey": None}
+    assert (decided.edited_content, decided.content) == (edited_content, {"text": "dear"})
+    [signal] = await aresolve(context.ledger.find(Signal))
+    assert signal.payload == {"decision": decision, "content": content, "decidedBy": "ann", "decidedByKey": None}
     result = await context.records.run("default", run.id)
     assert result.due_at == context.now()
     [event] = await aresolve(context.ledger.events(run.id))
     assert (event.type, event.step_id) == ("APPROVAL_DECIDED", "s")
-    who = {"decidedBy": "ann", "decidedByKey": None}
-    assert event.payload == {"stepName": "agree", "approvalId": "w", "decision": decision, **who}
+    decider = {"decidedBy": "ann", "decidedByKey": None}
+    assert event.payload == {"stepName": "agree", "approvalId": "w", "decision": decision, **decider}
     with pytest.raises(InvalidTransition):
         await ApprovalOperations(context).decide("default", "w", "approved")
 
 
 @pytest.mark.parametrize(
-    ("decision", "given", "message"),
+    ("decision", "edited_content", "message"),
     [
         ("aproved", None, "Did you mean 'approved'"),
         ("edited", None, "no editedContent"),
@@ -79,11 +81,11 @@ async def test_a_decision_answers_its_question(
     ],
 )
 async def test_invalid_decisions_are_refused(
-    context: ServiceContext, new_run: Callable[..., Run], decision: str, given: Any, message: str
+    context: ServiceContext, new_run: Callable[..., Run], decision: str, edited_content: Any, message: str
 ) -> None:
-    await asked(context, new_run())
+    await request_approval(context, new_run())
     with pytest.raises(InvalidRequest, match=message):
-        await ApprovalOperations(context).decide("default", "w", decision, edited_content=given)
+        await ApprovalOperations(context).decide("default", "w", decision, edited_content=edited_content)
     assert (await ApprovalOperations(context).approval("default", "w")).decision is None
 
 
@@ -91,14 +93,14 @@ async def test_invalid_decisions_are_refused(
 async def test_a_decision_is_accepted_while_another_branch_runs(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus
 ) -> None:
-    """The run handles it when it waits; until then it is only stored."""
+    """The decision is stored until the run waits again."""
     run = new_run(claim="c")
-    await asked(context, run, status=status)
+    await request_approval(context, run, status=status)
     decided = await ApprovalOperations(context).decide("default", "w", "approved")
     result = await context.records.run("default", run.id)
     assert (decided.decision, result.status, result.claim, result.due_at) == ("approved", status, "c", None)
-    [kept] = await aresolve(context.ledger.find(Signal))
-    assert (kept.interrupt_id, kept.taken) == ("i-w", False)
+    [signal] = await aresolve(context.ledger.find(Signal))
+    assert (signal.interrupt_id, signal.taken) == ("i-w", False)
     assert [event.type for event in await aresolve(context.ledger.events(run.id))] == ["APPROVAL_DECIDED"]
 
 
@@ -106,10 +108,10 @@ async def test_a_decision_is_accepted_while_another_branch_runs(
     ("status", "waits"),
     [(RunStatus.FAILED, False), (RunStatus.CANCELLED, True), (RunStatus.COMPLETED, True), (RunStatus.PENDING, True)],
 )
-async def test_an_approval_without_a_wait_is_closed(
+async def test_an_approval_whose_run_no_longer_waits_is_closed(
     context: ServiceContext, new_run: Callable[..., Run], status: RunStatus, waits: bool
 ) -> None:
-    await asked(context, new_run(), status=status, waits=waits)
+    await request_approval(context, new_run(), status=status, waits=waits)
     with pytest.raises(InvalidTransition, match="closed"):
         await ApprovalOperations(context).decide("default", "w", "approved")
     assert (await ApprovalOperations(context).approval("default", "w")).decision is None
@@ -118,31 +120,31 @@ async def test_an_approval_without_a_wait_is_closed(
 
 async def test_approvals_are_filtered_by_run(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     for name in ("one", "two"):
-        await asked(context, new_run(id=f"run_{name}"), wait_id=name)
+        await request_approval(context, new_run(id=f"run_{name}"), wait_id=name)
     page = await ApprovalOperations(context).approvals("default", pending=True, run_id="run_two", page=1, page_size=10)
     assert ([item.id for item in page.items], page.total) == (["two"], 1)
 
 
 async def test_other_workspaces_see_and_decide_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
-    await asked(context, new_run())
-    book = ApprovalOperations(context)
-    assert (await book.approvals("other", pending=None, run_id=None, page=1, page_size=10)).total == 0
-    for act in (book.approval("other", "w"), book.decide("other", "w", "approved")):
+    await request_approval(context, new_run())
+    operations = ApprovalOperations(context)
+    assert (await operations.approvals("other", pending=None, run_id=None, page=1, page_size=10)).total == 0
+    for call in (operations.approval("other", "w"), operations.decide("other", "w", "approved")):
         with pytest.raises(NotFound):
-            await act
+            await call
 
 
 async def test_approvals_are_filtered_by_decision(context: ServiceContext, new_run: Callable[..., Run]) -> None:
-    await asked(context, new_run())
-    book = ApprovalOperations(context)
+    await request_approval(context, new_run())
+    operations = ApprovalOperations(context)
     counts = [
-        (await book.approvals("default", pending=item, run_id=None, page=1, page_size=10)).total
+        (await operations.approvals("default", pending=item, run_id=None, page=1, page_size=10)).total
         for item in (True, False, None)
     ]
     assert counts == [1, 0, 1]
-    await book.decide("default", "w", "rejected")
+    await operations.decide("default", "w", "rejected")
     counts = [
-        (await book.approvals("default", pending=item, run_id=None, page=1, page_size=10)).total
+        (await operations.approvals("default", pending=item, run_id=None, page=1, page_size=10)).total
         for item in (True, False, None)
     ]
     assert counts == [0, 1, 1]

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.unit.service.conftest import Overtaken
 
 from statewright.async_futures import aresolve
 from statewright.checkpoint import Checkpointer
@@ -48,7 +49,7 @@ async def insert(context: ServiceContext, run: Run, *more: Any) -> Run:
     return run
 
 
-async def kinds(context: ServiceContext, run: Run) -> list[str]:
+async def event_types(context: ServiceContext, run: Run) -> list[str]:
     return [event.type for event in await aresolve(context.ledger.events(run.id))]
 
 
@@ -56,11 +57,13 @@ def step(run: Run, status: StepStatus, name: str = "s") -> StepRun:
     return StepRun(id=f"{run.id}/{name}", run_id=run.id, task_id=name, name=name, type="node", status=status)
 
 
-async def test_a_cancelled_run_leaves_nothing_open(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_a_cancelled_run_has_no_open_steps_waits_or_approvals(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     now = context.now()
     run = new_run(status=RunStatus.WAITING, claim="c", due_at=now)
-    asked = {"workspace_id": "default", "step_id": "s", "step_name": "s", "created_at": now, "run_id": run.id}
-    wait, approval = Wait(id="w", interrupt_id="i", kind="question", **asked), Approval(id="w", **asked)
+    fields = {"workspace_id": "default", "step_id": "s", "step_name": "s", "created_at": now, "run_id": run.id}
+    wait, approval = Wait(id="w", interrupt_id="i", kind="question", **fields), Approval(id="w", **fields)
     steps = [
         step(run, StepStatus.COMPLETED, "a"),
         step(run, StepStatus.WAITING, "b"),
@@ -73,7 +76,7 @@ async def test_a_cancelled_run_leaves_nothing_open(context: ServiceContext, new_
     assert [item.status for item in result] == [StepStatus.COMPLETED, StepStatus.CANCELLED, StepStatus.CANCELLED]
     assert await aresolve(context.ledger.count(Wait)) == 0
     assert [approval.decision for approval in await aresolve(context.ledger.find(Approval))] == ["cancelled"]
-    assert await kinds(context, run) == ["WORKFLOW_CANCELLED"]
+    assert await event_types(context, run) == ["WORKFLOW_CANCELLED"]
 
 
 async def test_descendants_are_cancelled_with_their_parent(
@@ -106,44 +109,31 @@ async def test_a_child_that_begins_while_its_parent_is_cancelled_is_cancelled_to
 ) -> None:
     parent = await insert(context, new_run(id="run_1"))
     child = new_run(id="run_2", parent_id="run_1")
-    context.ledger = OvertakenOnce(context.ledger, [Insert(child), Advance("run_1", context.now())])  # type: ignore[assignment]
+    context.ledger = Overtaken(context.ledger, Insert(child), Advance("run_1", context.now()))  # type: ignore[assignment]
     await ControlOperations(context).cancel("default", parent.id)
     result = {run.id: run.status for run in await aresolve(context.ledger.find(Run))}
     assert result == {"run_1": RunStatus.CANCELLED, "run_2": RunStatus.CANCELLED}
 
 
-class OvertakenOnce:
-    """A ledger in which another process writes first, once."""
-
-    def __init__(self, ledger: Any, changes: list[Any]) -> None:
-        self._ledger, self._changes = ledger, changes
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ledger, name)
-
-    def write(self, changes: Any) -> Any:
-        first, self._changes = self._changes, []
-        written = self._ledger.write(first)
-        if hasattr(written, "result"):
-            written.result()
-        return self._ledger.write(changes)
-
-
-async def test_a_claimed_run_is_asked_to_pause_and_an_unclaimed_one_is_paused(
+async def test_a_claimed_run_is_asked_to_pause_and_an_unclaimed_run_is_paused_at_once(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     control = ControlOperations(context)
-    held = await insert(context, new_run(status=RunStatus.RUNNING, claim="c"))
-    free = await insert(context, new_run(status=RunStatus.RUNNING, due_at=context.now()))
-    asked, halted = await control.pause("default", held.id), await control.pause("default", free.id)
-    assert (asked.status, asked.settings, asked.claim) == (RunStatus.RUNNING, {"pause": True}, "c")
-    assert (halted.status, halted.due_at, await kinds(context, free)) == (RunStatus.PAUSED, None, ["WORKFLOW_PAUSED"])
-    assert (await control.pause("default", held.id)).version == asked.version
-    again = await control.resume("default", free.id)
+    claimed = await insert(context, new_run(status=RunStatus.RUNNING, claim="c"))
+    unclaimed = await insert(context, new_run(status=RunStatus.RUNNING, due_at=context.now()))
+    requested, paused = await control.pause("default", claimed.id), await control.pause("default", unclaimed.id)
+    assert (requested.status, requested.settings, requested.claim) == (RunStatus.RUNNING, {"pause": True}, "c")
+    assert (paused.status, paused.due_at, await event_types(context, unclaimed)) == (
+        RunStatus.PAUSED,
+        None,
+        ["WORKFLOW_PAUSED"],
+    )
+    assert (await control.pause("default", claimed.id)).version == requested.version
+    again = await control.resume("default", unclaimed.id)
     assert (again.status, again.due_at) == (RunStatus.RUNNING, context.now())
 
 
-async def test_a_retried_run_has_fresh_attempts_and_no_deadline(
+async def test_a_retried_run_starts_with_the_first_attempt_and_no_deadline(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     now = context.now()
@@ -203,7 +193,7 @@ async def test_a_run_that_takes_the_thread_during_a_retry_keeps_it(
     await insert(context, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=now))
     begun = {"begun": True, "started_at": now + timedelta(seconds=1)} if status is RunStatus.COMPLETED else {}
     other = new_run(id="run_1", thread_id="t", status=status, **begun)
-    context.ledger = OvertakenOnce(context.ledger, [Insert(other)])  # type: ignore[assignment]
+    context.ledger = Overtaken(context.ledger, Insert(other))  # type: ignore[assignment]
     with pytest.raises(RequestConflict, match=r"cannot be retried.* run_1"):
         await ControlOperations(context).retry("default", "run_2")
     assert (await context.records.run("default", "run_2")).status is RunStatus.FAILED
@@ -219,22 +209,24 @@ async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write
     cancellation.publish()
     result = await aresolve(context.ledger.find(Run))
     assert [run.status for run in result] == [RunStatus.CANCELLED] * 2
-    assert [await kinds(context, run) for run in result] == [["WORKFLOW_CANCELLED"]] * 2
+    assert [await event_types(context, run) for run in result] == [["WORKFLOW_CANCELLED"]] * 2
 
 
-async def test_concurrent_changes_are_seen(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_a_cancellation_is_repeated_after_concurrent_changes(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     run = await insert(context, new_run())
-    context.ledger = AlwaysOvertaken(context.ledger, run.id, 3)  # type: ignore[assignment]
+    context.ledger = RepeatedlyOvertaken(context.ledger, run.id, 3)  # type: ignore[assignment]
     after = await ControlOperations(context).cancel("default", run.id)
     assert (after.status, after.version) == (RunStatus.CANCELLED, 5)
     busy = await insert(context, new_run())
-    context.ledger = AlwaysOvertaken(context.ledger, busy.id, 10_000)  # type: ignore[assignment]
+    context.ledger = RepeatedlyOvertaken(context.ledger, busy.id, 10_000)  # type: ignore[assignment]
     with pytest.raises(RequestConflict, match="changed concurrently"):
         await ControlOperations(context).cancel("default", busy.id)
 
 
-class AlwaysOvertaken:
-    """A ledger in which another process writes first, so many times."""
+class RepeatedlyOvertaken:
+    """A ledger in which another process changes a run just before each of a number of writes."""
 
     def __init__(self, ledger: Any, run_id: str, times: int) -> None:
         self._ledger, self._run_id, self._times = ledger, run_id, times
@@ -254,13 +246,13 @@ class AlwaysOvertaken:
         return self._ledger.write(changes)
 
 
-async def test_other_workspaces_can_stop_nothing(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_other_workspaces_cannot_stop_a_run(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = await insert(context, new_run())
     control = ControlOperations(context)
-    for act in (control.cancel, control.pause, control.resume, control.retry):
+    for operation in (control.cancel, control.pause, control.resume, control.retry):
         with pytest.raises(NotFound):
-            await act("other", run.id)
-    for refused in (control.pause, control.resume, control.retry):
+            await operation("other", run.id)
+    for operation in (control.pause, control.resume, control.retry):
         with pytest.raises(InvalidTransition):
-            await refused("default", run.id)
+            await operation("default", run.id)
     assert await aresolve(context.ledger.count(Run, where(version=1))) == 1

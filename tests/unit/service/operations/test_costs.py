@@ -1,4 +1,4 @@
-"""The costs of runs, one by one and in sums."""
+"""The costs of single runs, and of periods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def costs(ledger: Ledger, new_run: Any, now: datetime) -> ReadOperations:
     return ReadOperations(ServiceContext(ledger, InMemorySaver(), Catalog(), FakeClock(), ServiceSettings()))
 
 
-async def test_a_run_costs_what_its_calls_cost(ledger: Ledger, new_run: Any, now: datetime) -> None:
+async def test_the_cost_of_a_run_is_the_sum_of_its_model_calls(ledger: Ledger, new_run: Any, now: datetime) -> None:
     result = await (await costs(ledger, new_run, now)).cost("default", "run_1")
     assert (result.total.calls, result.total.cost, result.total.input_tokens, result.total.output_tokens) == (
         3,
@@ -50,13 +50,13 @@ async def test_a_run_costs_what_its_calls_cost(ledger: Ledger, new_run: Any, now
 
 
 async def test_a_summary_covers_its_period(ledger: Ledger, new_run: Any, now: datetime) -> None:
-    book = await costs(ledger, new_run, now)
-    assert (await book.cost_summary("default", None, None)).total.calls == 6
-    part = await book.cost_summary("default", now + timedelta(hours=1), now + timedelta(hours=2))
+    operations = await costs(ledger, new_run, now)
+    assert (await operations.cost_summary("default", None, None)).total.calls == 6
+    part = await operations.cost_summary("default", now + timedelta(hours=1), now + timedelta(hours=2))
     assert (part.total.calls, [item.name for item in part.by_model]) == (2, ["small"])
-    assert (await book.cost_summary("nobody", None, None)).total.calls == 0
+    assert (await operations.cost_summary("nobody", None, None)).total.calls == 0
 
 
-async def test_runs_of_other_workspaces_are_not_counted(ledger: Ledger, new_run: Any, now: datetime) -> None:
+async def test_runs_of_other_workspaces_are_not_found(ledger: Ledger, new_run: Any, now: datetime) -> None:
     with pytest.raises(NotFound):
         await (await costs(ledger, new_run, now)).cost("default", "run_3")

@@ -42,31 +42,36 @@ async def events(context: ServiceContext) -> EventOperations:
 
 
 def wait(run: Run, name: str, context: ServiceContext, number: int) -> Wait:
-    given: Any = {"workspace_id": run.workspace_id, "step_id": "s", "step_name": "s", "created_at": context.now()}
+    fields: Any = {"workspace_id": run.workspace_id, "step_id": "s", "step_name": "s", "created_at": context.now()}
     identity = f"{run.id}/{number}"
-    return Wait(id=identity, interrupt_id=identity, run_id=run.id, kind="event", event=name, **given)
+    return Wait(id=identity, interrupt_id=identity, run_id=run.id, kind="event", event=name, **fields)
 
 
 def trigger(context: ServiceContext, record_id: str = "trg_1", graph: str = "report", **more: Any) -> Trigger:
-    given: Any = {"workspace_id": "default", "event": "paid", "created_at": context.now(), **more}
-    return Trigger(id=record_id, graph=graph, **given)
+    fields: Any = {"workspace_id": "default", "event": "paid", "created_at": context.now(), **more}
+    return Trigger(id=record_id, graph=graph, **fields)
 
 
-async def test_an_event_wakes_waiting_runs_and_starts_those_of_triggers(
+async def test_an_event_wakes_waiting_runs_and_starts_the_runs_of_triggers(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
-    book, run, other = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
+    operations, run, other = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
     waits = [wait(run, "paid", context, 1), wait(run, "paid", context, 2), wait(other, "sent", context, 1)]
-    strangers = new_run(workspace_id="other", status=RunStatus.WAITING)
-    rest = [trigger(context), trigger(context, "trg_2", active=False), strangers, wait(strangers, "paid", context, 1)]
-    await context.write([Insert(item) for item in (run, other, *waits, *rest)])
-    event = await book.send_event("default", "paid", {"a": 1}, key="k")
+    foreign_run = new_run(workspace_id="other", status=RunStatus.WAITING)
+    others = [
+        trigger(context),
+        trigger(context, "trg_2", active=False),
+        foreign_run,
+        wait(foreign_run, "paid", context, 1),
+    ]
+    await context.write([Insert(item) for item in (run, other, *waits, *others)])
+    event = await operations.send_event("default", "paid", {"a": 1}, key="k")
     assert event.woken == [run.id]
     assert [signal.run_id for signal in await aresolve(context.ledger.find(Signal))] == [run.id]
     [started] = [await context.records.run("default", item) for item in event.started]
     assert (started.graph, started.status) == ("report", RunStatus.PENDING)
     assert (await context.records.run("default", run.id)).due_at == context.now()
-    again = await book.send_event("default", "paid", {"a": 2}, key="k")
+    again = await operations.send_event("default", "paid", {"a": 2}, key="k")
     assert (again.id, again.payload) == (event.id, {"a": 1})
     assert await aresolve(context.ledger.count(Signal)) == 1
 
@@ -78,32 +83,34 @@ async def test_invalid_names_are_refused(context: ServiceContext, name: str) -> 
 
 
 async def test_payloads_are_maps_of_limited_size(context: ServiceContext) -> None:
-    book = await events(context)
+    operations = await events(context)
     with pytest.raises(InvalidRequest):
-        await book.send_event("default", "paid", ["a"])
+        await operations.send_event("default", "paid", ["a"])
     with pytest.raises(PayloadTooLarge):
-        await book.send_event("default", "paid", {"a": "x" * 2000})
+        await operations.send_event("default", "paid", {"a": "x" * 2000})
 
 
 async def test_an_event_with_an_invalid_trigger_changes_nothing(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
-    book, run = await events(context), new_run(status=RunStatus.WAITING)
+    operations, run = await events(context), new_run(status=RunStatus.WAITING)
     await context.write([Insert(row) for row in (run, wait(run, "paid", context, 1), trigger(context, graph="reprot"))])
     with pytest.raises(NotFound, match="reprot"):
-        await book.send_event("default", "paid", {}, key="k")
+        await operations.send_event("default", "paid", {}, key="k")
     assert await aresolve(context.ledger.count(Signal)) == 0
 
 
 async def test_only_runs_whose_wait_is_still_open_are_woken(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
-    book, late, run = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
-    over = wait(late, "paid", context, 1)
-    await context.write([Insert(item) for item in (late, run, over, wait(run, "paid", context, 1), trigger(context))])
-    lapsed = [Delete(Wait, where(id=over.id)), Update(Run, late.id, {"status": RunStatus.RUNNING})]
-    context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
-    event = await book.send_event("default", "paid", {"a": 1})
+    operations, late, run = await events(context), new_run(status=RunStatus.WAITING), new_run(status=RunStatus.WAITING)
+    ended_wait = wait(late, "paid", context, 1)
+    await context.write(
+        [Insert(item) for item in (late, run, ended_wait, wait(run, "paid", context, 1), trigger(context))]
+    )
+    changes = [Delete(Wait, where(id=ended_wait.id)), Update(Run, late.id, {"status": RunStatus.RUNNING})]
+    context.ledger = cast(Any, Overtaken(context.ledger, *changes))
+    event = await operations.send_event("default", "paid", {"a": 1})
     assert (event.woken, len(event.started)) == ([run.id], 1)
     assert [signal.run_id for signal in await aresolve(context.ledger.find(Signal))] == [run.id]
     assert await aresolve(context.ledger.count(Run, where(source=f"event:{event.id}"))) == 1

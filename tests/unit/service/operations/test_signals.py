@@ -37,7 +37,7 @@ def signals(context: ServiceContext) -> SignalOperations:
     return SignalOperations(context)
 
 
-async def waiting(context: ServiceContext, run: Run, **more: Any) -> Wait:
+async def add_waiting_run(context: ServiceContext, run: Run, **more: Any) -> Wait:
     run.status = RunStatus.WAITING
     wait = Wait(
         id="w", run_id=run.id, interrupt_id="i", workspace_id=run.workspace_id, step_id="s", step_name="s",
@@ -47,7 +47,7 @@ async def waiting(context: ServiceContext, run: Run, **more: Any) -> Wait:
     return wait
 
 
-def approval() -> dict[str, Any]:
+def approval_request() -> dict[str, Any]:
     return {"type": "approval", "contentKey": None, "content": "dear", "prompt": "send it?"}
 
 
@@ -55,18 +55,24 @@ async def inbox(context: ServiceContext) -> list[Any]:
     return list(await aresolve(context.ledger.find(Signal)))
 
 
-async def test_a_signal_wakes_a_run_that_waits(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_a_signal_wakes_a_waiting_run(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
-    await waiting(context, run)
-    rung: list[int] = []
-    context.wake_worker = lambda: rung.append(1)
+    await add_waiting_run(context, run)
+    calls: list[int] = []
+    context.wake_worker = lambda: calls.append(1)
     after = await signals(context).signal("default", run.id, "paid", {"a": 1}, key="k", must_wait=True)
-    assert (after.due_at, after.status, bool(rung)) == (context.now(), RunStatus.WAITING, True)
-    [kept] = await inbox(context)
-    assert (kept.type, kept.payload, kept.key, kept.taken, kept.interrupt_id) == ("paid", {"a": 1}, "k", False, None)
+    assert (after.due_at, after.status, bool(calls)) == (context.now(), RunStatus.WAITING, True)
+    [signal] = await inbox(context)
+    assert (signal.type, signal.payload, signal.key, signal.taken, signal.interrupt_id) == (
+        "paid",
+        {"a": 1},
+        "k",
+        False,
+        None,
+    )
 
 
-async def test_a_signal_for_a_run_that_does_not_wait_is_stored(
+async def test_a_signal_for_a_run_that_is_not_waiting_is_stored(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run(status=RunStatus.PAUSED)
@@ -77,11 +83,9 @@ async def test_a_signal_for_a_run_that_does_not_wait_is_stored(
         await signals(context).signal("default", run.id, "paid", {}, must_wait=True)
 
 
-async def test_a_signal_with_a_used_key_changes_nothing_even_after_the_end(
-    context: ServiceContext, new_run: Callable[..., Run]
-) -> None:
+async def test_a_signal_with_a_used_key_is_ignored(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
-    await waiting(context, run)
+    await add_waiting_run(context, run)
     for payload in ({"a": 1}, {"a": 2}):
         await signals(context).signal("default", run.id, "paid", payload, key="k")
     assert [item.payload for item in await inbox(context)] == [{"a": 1}]
@@ -93,7 +97,7 @@ async def test_a_signal_with_a_used_key_changes_nothing_even_after_the_end(
 
 async def test_a_refused_signal_names_the_awaited_types(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
-    await waiting(context, run)
+    await add_waiting_run(context, run)
     with pytest.raises(SignalMismatch, match="Did you mean 'paid'") as caught:
         await signals(context).signal("default", run.id, "payd", {}, must_wait=True)
     assert (caught.value.details, caught.value.status) == ({"waitsFor": ["paid"]}, 409)
@@ -103,7 +107,7 @@ async def test_a_refused_signal_names_the_awaited_types(context: ServiceContext,
 @pytest.mark.parametrize("kind", ["", "x" * 256, "__run_ended:run_1"])
 async def test_invalid_types_are_refused(context: ServiceContext, new_run: Callable[..., Run], kind: str) -> None:
     run = new_run()
-    await waiting(context, run)
+    await add_waiting_run(context, run)
     with pytest.raises(InvalidRequest):
         await signals(context).signal("default", run.id, kind, {})
 
@@ -122,11 +126,11 @@ async def test_a_question_is_answered_once_by_either_of_its_ids(
     context: ServiceContext, new_run: Callable[..., Run], name: str
 ) -> None:
     run = new_run()
-    await waiting(context, run, kind="question", event=None)
+    await add_waiting_run(context, run, kind="question", event=None)
     after = await signals(context).answer("default", run.id, {name: None})
     assert after.due_at == context.now()
-    [kept] = await inbox(context)
-    assert (kept.type, kept.interrupt_id, kept.payload) == ("", "i", None)
+    [signal] = await inbox(context)
+    assert (signal.type, signal.interrupt_id, signal.payload) == ("", "i", None)
     for again in ("w", "i"):
         with pytest.raises(InvalidTransition, match="answered"):
             await signals(context).answer("default", run.id, {again: 2})
@@ -134,7 +138,7 @@ async def test_a_question_is_answered_once_by_either_of_its_ids(
 
 async def test_an_answer_to_an_approval_decides_it(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
-    wait = await waiting(context, run, kind="question", event=None, value=approval())
+    wait = await add_waiting_run(context, run, kind="question", event=None, value=approval_request())
     record = approval_of(wait)
     assert record is not None
     await context.write([Insert(record)])
@@ -142,15 +146,17 @@ async def test_an_answer_to_an_approval_decides_it(context: ServiceContext, new_
         await signals(context).answer("default", run.id, {"i": "yes"})
     after = await signals(context).answer("default", run.id, {"i": {"decision": "edited", "content": "better"}})
     assert after.due_at == context.now()
-    decided = await signals(context).approval("default", "w")
-    assert (decided.decision, decided.edited_content) == ("edited", "better")
-    [kept] = await inbox(context)
-    assert kept.payload == {"decision": "edited", "content": "better", "decidedBy": None, "decidedByKey": None}
+    approval_record = await signals(context).approval("default", "w")
+    assert (approval_record.decision, approval_record.edited_content) == ("edited", "better")
+    [signal] = await inbox(context)
+    assert signal.payload == {"decision": "edited", "content": "better", "decidedBy": None, "decidedByKey": None}
 
 
-async def test_all_answers_are_accepted_or_none(context: ServiceContext, new_run: Callable[..., Run]) -> None:
+async def test_answers_are_accepted_together_or_not_at_all(
+    context: ServiceContext, new_run: Callable[..., Run]
+) -> None:
     run = new_run()
-    await waiting(context, run, kind="question", event=None)
+    await add_waiting_run(context, run, kind="question", event=None)
     with pytest.raises(NotFound, match="no open question 'x'"):
         await signals(context).answer("default", run.id, {"w": 1, "x": 2})
     with pytest.raises(PayloadTooLarge):
@@ -164,11 +170,11 @@ async def test_all_answers_are_accepted_or_none(context: ServiceContext, new_run
     ("kind", "event", "message"),
     [("timer", None, "waits for a timer"), ("event", "__run_ended:run_7", "end of run run_7")],
 )
-async def test_timers_and_waits_for_runs_take_no_answer(
+async def test_timers_and_waits_for_runs_cannot_be_answered(
     context: ServiceContext, new_run: Callable[..., Run], kind: str, event: str | None, message: str
 ) -> None:
     run = new_run()
-    question = await waiting(context, run, kind="question", event=None)
+    question = await add_waiting_run(context, run, kind="question", event=None)
     await context.write([Insert(replace(question, id="w2", interrupt_id="i2", kind=kind, event=event))])
     for name in ("w2", "i2"):
         with pytest.raises(InvalidRequest, match=message):
@@ -179,7 +185,7 @@ async def test_timers_and_waits_for_runs_take_no_answer(
 
 async def test_an_answer_to_an_event_is_a_valid_payload(context: ServiceContext, new_run: Callable[..., Run]) -> None:
     run = new_run()
-    await waiting(context, run)
+    await add_waiting_run(context, run)
     for wrong in (None, "yes", {"__nextStep": "a"}):
         with pytest.raises(InvalidRequest):
             await signals(context).answer("default", run.id, {"w": wrong})
@@ -187,11 +193,11 @@ async def test_an_answer_to_an_event_is_a_valid_payload(context: ServiceContext,
     assert [item.payload for item in await inbox(context)] == [{"amount": 7}]
 
 
-async def test_of_several_approvals_all_are_decided_or_none(
+async def test_several_approvals_are_decided_together_or_not_at_all(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
-    first = await waiting(context, run, kind="question", event=None, value=approval())
+    first = await add_waiting_run(context, run, kind="question", event=None, value=approval_request())
     second = replace(first, id="w2", interrupt_id="i2")
     question = replace(first, id="w3", interrupt_id="i3", value="how many?")
     records = [Insert(record) for wait in (first, second) if (record := approval_of(wait)) is not None]
@@ -209,25 +215,25 @@ async def test_of_several_approvals_all_are_decided_or_none(
     await signals(context).answer("default", run.id, {"i": yes, "i3": 3, "i2": yes})
     assert sorted(str(item.interrupt_id) for item in await inbox(context)) == ["i", "i2", "i3"]
     assert [item.decision for item in await aresolve(context.ledger.find(Approval))] == ["approved", "approved"]
-    told = [event.type for event in await aresolve(context.ledger.events(run.id))]
-    assert told.count("APPROVAL_DECIDED") == 2
+    event_types = [event.type for event in await aresolve(context.ledger.events(run.id))]
+    assert event_types.count("APPROVAL_DECIDED") == 2
 
 
-@pytest.mark.parametrize("way", ["signal", "answer"])
+@pytest.mark.parametrize("operation", ["signal", "answer"])
 async def test_answers_to_a_wait_that_has_just_ended_are_refused(
-    context: ServiceContext, new_run: Callable[..., Run], way: str
+    context: ServiceContext, new_run: Callable[..., Run], operation: str
 ) -> None:
     run = new_run()
-    wait = await waiting(context, run)
-    lapsed = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
-    context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
-    taker = signals(context)
-    calls = {
-        "signal": lambda: taker.signal("default", run.id, "paid", {}, must_wait=True),
-        "answer": lambda: taker.answer("default", run.id, {wait.id: {}}),
+    wait = await add_waiting_run(context, run)
+    changes = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
+    context.ledger = cast(Any, Overtaken(context.ledger, *changes))
+    operations = signals(context)
+    operation_calls = {
+        "signal": lambda: operations.signal("default", run.id, "paid", {}, must_wait=True),
+        "answer": lambda: operations.answer("default", run.id, {wait.id: {}}),
     }
     with pytest.raises(InvalidTransition):
-        await calls[way]()
+        await operation_calls[operation]()
     assert await inbox(context) == []
 
 
@@ -235,9 +241,9 @@ async def test_an_early_signal_is_stored_for_the_next_wait(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
-    wait = await waiting(context, run)
-    lapsed = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
-    context.ledger = cast(Any, Overtaken(context.ledger, *lapsed))
+    wait = await add_waiting_run(context, run)
+    changes = [Delete(Wait, where(id=wait.id)), Update(Run, run.id, {"status": RunStatus.RUNNING})]
+    context.ledger = cast(Any, Overtaken(context.ledger, *changes))
     await signals(context).signal("default", run.id, "paid", {"a": 1})
     assert [item.taken for item in await inbox(context)] == [False]
 
@@ -246,7 +252,7 @@ async def test_a_signal_for_a_run_that_has_just_ended_is_refused(
     context: ServiceContext, new_run: Callable[..., Run]
 ) -> None:
     run = new_run()
-    await waiting(context, run)
+    await add_waiting_run(context, run)
     context.ledger = cast(Any, Overtaken(context.ledger, Update(Run, run.id, {"status": RunStatus.FAILED})))
     with pytest.raises(InvalidTransition, match="failed"):
         await signals(context).signal("default", run.id, "paid", {"a": 1})

@@ -40,7 +40,7 @@ async def starter(ledger: Ledger) -> Starter:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("options", "message"),
     [
         ({"on_busy": "interupt"}, "Did you mean 'interrupt'"),
         ({"idempotency_key": ""}, "idempotencyKey must have 1 to 255 characters; it has 0"),
@@ -59,12 +59,12 @@ async def starter(ledger: Ledger) -> Starter:
         ({"after": datetime(2030, 1, 1)}, "has no time zone"),
     ],
 )
-def test_invalid_requests_are_refused(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_requests_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
-        check_start(StartRun(graph="report", **wrong), ServiceSettings())
+        check_start(StartRun(graph="report", **options), ServiceSettings())
 
 
-def test_limits_can_be_reached_but_not_exceeded() -> None:
+def test_values_larger_than_the_limits_are_refused() -> None:
     settings = ServiceSettings(max_input=10, max_payload=20)
     check_start(StartRun(graph="g", input="12345678"), settings)
     with pytest.raises(PayloadTooLarge, match="11 bytes"):
@@ -73,16 +73,16 @@ def test_limits_can_be_reached_but_not_exceeded() -> None:
         check_start(StartRun(graph="g", metadata={"a": "x" * 20}), settings)
 
 
-def test_the_size_of_a_value_is_that_of_its_json_in_bytes() -> None:
+def test_the_size_of_a_value_is_the_size_of_its_json_in_bytes() -> None:
     assert (size_of(None), size_of("ä"), size_of({"a": [1]})) == (4, 4, 9)
 
 
 async def test_a_run_has_the_requested_values(ledger: Ledger, now: datetime) -> None:
-    wanted = StartRun(
+    request = StartRun(
         graph="report", input={"a": 1}, tags=["red", "red"], metadata={"n": 1}, timeout=60,
         settings={"recursionLimit": 3}, source="api", thread_id="t", on_busy="enqueue",
     )  # fmt: skip
-    run, changes = await (await starter(ledger)).prepare("default", wanted, now)
+    run, changes = await (await starter(ledger)).prepare("default", request, now)
     assert (run.status, run.version, run.due_at, run.thread_id) == (RunStatus.PENDING, 1, now, "t")
     assert (run.deadline_at, run.input, run.on_busy) == (now + timedelta(minutes=1), {"a": 1}, "enqueue")
     assert run.definition_id is not None
@@ -123,7 +123,7 @@ async def find_slot(start: Starter, run: Run, cancellations: Cancellations) -> T
     return slot
 
 
-async def test_a_thread_is_free_or_busy_in_its_workspace(ledger: Ledger, new_run: Any) -> None:
+async def test_a_thread_is_busy_only_in_its_own_workspace(ledger: Ledger, new_run: Any) -> None:
     start, cancellations = await starter(ledger), Cancellations()
     await aresolve(ledger.write([Insert(new_run(id="run_1", thread_id="t"))]))
     await aresolve(ledger.write([Insert(new_run(id="run_0", thread_id="u", status=RunStatus.COMPLETED))]))
@@ -176,7 +176,7 @@ async def test_a_takeover_inherits_the_takeovers_of_cancelled_runs(
 
 def test_a_claimed_run_belongs_to_the_worker(new_run: Any, now: datetime) -> None:
     run = new_run(due_at=now)
-    mine, other = claimed(run, "wrk_1"), claimed(run, "wrk_1")
-    assert (mine.worker_id, mine.due_at, mine.version) == ("wrk_1", None, run.version)
-    assert mine.claim not in (None, other.claim)
+    first, other = claimed(run, "wrk_1"), claimed(run, "wrk_1")
+    assert (first.worker_id, first.due_at, first.version) == ("wrk_1", None, run.version)
+    assert first.claim not in (None, other.claim)
     assert run.claim is None

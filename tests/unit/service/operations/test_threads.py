@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 class State(TypedDict, total=False):
     n: int
-    said: str
+    answer: str
 
 
 def one(state: State) -> State:
@@ -42,18 +42,18 @@ def two(state: State) -> State:
 
 
 def asks(state: State) -> State:
-    return {"said": interrupt("go on?")}
+    return {"answer": interrupt("go on?")}
 
 
 @asynccontextmanager
-async def asked(storage: tuple[Ledger, Checkpointer]) -> AsyncIterator[tuple[Service, Any]]:
+async def waiting_service(storage: tuple[Ledger, Checkpointer]) -> AsyncIterator[tuple[Service, Any]]:
     """Yield a service with a waiting run on the thread `t`."""
-    graph, before = StateGraph(State, name="g"), START
+    graph, last = StateGraph(State, name="g"), START
     for node in (one, two, asks):
         graph.add_node(node.__name__, node)
-        graph.add_edge(before, node.__name__)
-        before = node.__name__
-    graph.add_edge(before, END)
+        graph.add_edge(last, node.__name__)
+        last = node.__name__
+    graph.add_edge(last, END)
     catalog = Catalog()
     catalog.serve("g", graph)
     async with Service(catalog, ledger=storage[0], saver=storage[1]) as service:
@@ -61,8 +61,8 @@ async def asked(storage: tuple[Ledger, Checkpointer]) -> AsyncIterator[tuple[Ser
         yield service, started.run
 
 
-async def test_a_thread_is_read_now_and_at_checkpoints(storage: tuple[Ledger, Checkpointer]) -> None:
-    async with asked(storage) as (service, run):
+async def test_a_thread_is_read_at_its_head_and_at_checkpoints(storage: tuple[Ledger, Checkpointer]) -> None:
+    async with waiting_service(storage) as (service, run):
         threads = service.threads
         now = await threads.state("default", "t")
         assert (now["values"], now["next"], now["threadId"], now["branch"]) == ({"n": 2}, ["asks"], "t", "main")
@@ -71,8 +71,8 @@ async def test_a_thread_is_read_now_and_at_checkpoints(storage: tuple[Ledger, Ch
         assert [item["values"].get("n") for item in history] == [2, 1, 0]
         parents = [item["parentCheckpointId"] for item in history]
         assert parents[:-1] == [item["checkpointId"] for item in history[1:]]
-        then = await threads.state("default", "t", history[1]["checkpointId"])
-        assert (then["values"], then["next"]) == ({"n": 1}, ["two"])
+        earlier = await threads.state("default", "t", history[1]["checkpointId"])
+        assert (earlier["values"], earlier["next"]) == ({"n": 1}, ["two"])
         assert len(await threads.history("default", "t", limit=1)) == 1
         result = await threads.diff("default", "t", history[2]["checkpointId"], history[0]["checkpointId"])
         assert result == {"n": {"before": 0, "after": 2}}
@@ -80,9 +80,9 @@ async def test_a_thread_is_read_now_and_at_checkpoints(storage: tuple[Ledger, Ch
 
 
 async def test_missing_and_foreign_threads_are_not_found(storage: tuple[Ledger, Checkpointer]) -> None:
-    async with asked(storage) as (service, _):
+    async with waiting_service(storage) as (service, _):
         threads = service.threads
-        for act in (
+        for call in (
             threads.state("other", "t"),
             threads.state("default", "nothing"),
             threads.state("default", "t", "nothing"),
@@ -91,11 +91,11 @@ async def test_missing_and_foreign_threads_are_not_found(storage: tuple[Ledger, 
             threads.update("other", "t", {"n": 5}),
         ):
             with pytest.raises(NotFound):
-                await act
+                await call
 
 
-async def test_a_thread_forks_and_is_repaired(storage: tuple[Ledger, Checkpointer]) -> None:
-    async with asked(storage) as (service, _):
+async def test_a_thread_is_forked_and_updated(storage: tuple[Ledger, Checkpointer]) -> None:
+    async with waiting_service(storage) as (service, _):
         threads = service.threads
         history = await threads.history("default", "t")
         forked = await threads.fork("default", "t", history[1]["checkpointId"], "other")
@@ -109,22 +109,22 @@ async def test_a_thread_forks_and_is_repaired(storage: tuple[Ledger, Checkpointe
 
 
 async def test_a_busy_thread_is_not_changed(storage: tuple[Ledger, Checkpointer]) -> None:
-    async with asked(storage) as (service, run):
+    async with waiting_service(storage) as (service, run):
         await service.context.write([Advance(run.id, service.clock.now(), {"status": RunStatus.RUNNING, "claim": "c"})])
         history = await service.threads.history("default", "t")
-        for act in (
+        for call in (
             service.threads.update("default", "t", {"n": 7}),
             service.threads.fork("default", "t", history[1]["checkpointId"]),
         ):
             with pytest.raises(RequestConflict, match=run.id):
-                await act
+                await call
 
 
-# -- who may change a thread whose runs ask for approvals
+# -- scopes needed to change a thread whose runs ask for approvals
 
 
-def changes(service: Service, key: ApiKey | None, checkpoint_id: str) -> list[Callable[[], Any]]:
-    """Return calls that change the thread in all possible ways."""
+def edits(service: Service, key: ApiKey | None, checkpoint_id: str) -> list[Callable[[], Any]]:
+    """Return one call of each operation that changes the thread."""
     return [
         lambda: service.threads.update("default", "t", {"n": 7}, as_node="two", key=key),
         lambda: service.threads.fork("default", "t", checkpoint_id, key=key),
@@ -141,77 +141,77 @@ async def is_forbidden(service: Service) -> bool:
     """Return whether only keys that may decide approvals can change the thread."""
     history = await service.threads.history("default", "t")
     refused = 0
-    for act in changes(service, key_with("threads:write"), history[-1]["checkpointId"]):
+    for call in edits(service, key_with("threads:write"), history[-1]["checkpointId"]):
         try:
-            await act()
+            await call()
         except Forbidden:
             refused += 1
     if refused:
         assert await service.threads.history("default", "t") == history
-        for act in changes(service, key_with("threads:write", "approvals:decide"), history[0]["checkpointId"]):
-            await act()
+        for call in edits(service, key_with("threads:write", "approvals:decide"), history[0]["checkpointId"]):
+            await call()
     assert refused in (0, 2)
     return refused == 2
 
 
-def an_approval(run_id: str, service: Service) -> Approval:
+def new_approval(run_id: str, service: Service) -> Approval:
     named = {"id": f"a-{run_id}", "run_id": run_id, "workspace_id": "default", "step_id": "s", "step_name": "s"}
     return Approval(**named, created_at=service.clock.now())
 
 
-async def test_without_approvals_threads_write_is_enough(storage: tuple[Ledger, Checkpointer]) -> None:
-    async with asked(storage) as (service, _):
+async def test_without_approvals_the_scope_threads_write_is_enough(storage: tuple[Ledger, Checkpointer]) -> None:
+    async with waiting_service(storage) as (service, _):
         assert not await is_forbidden(service)
 
 
-async def test_approvals_of_all_runs_of_the_thread_count(
+async def test_an_approval_of_any_run_protects_the_thread(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    async with asked(storage) as (service, run):
+    async with waiting_service(storage) as (service, run):
         later = {"thread_id": "t", "definition_id": run.definition_id, "status": RunStatus.CANCELLED}
-        since = [new_run(**later, created_at=run.created_at + timedelta(seconds=n)) for n in range(120)]
-        await service.context.write([*map(Insert, since), Insert(an_approval(run.id, service))])
+        runs = [new_run(**later, created_at=run.created_at + timedelta(seconds=n)) for n in range(120)]
+        await service.context.write([*map(Insert, runs), Insert(new_approval(run.id, service))])
         assert await is_forbidden(service)
 
 
-async def test_the_definition_of_every_run_of_the_thread_counts(
+async def test_an_approval_step_in_the_definition_of_any_run_protects_the_thread(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    async with asked(storage) as (service, run):
-        agrees = StoredDefinition(
+    async with waiting_service(storage) as (service, run):
+        definition = StoredDefinition(
             id="def_1", workspace_id="default", name="agrees", version="1", kind="steps",
             body={"steps": [{"type": "approval", "name": "agree"}]}, digest="", created_at=run.created_at,
         )  # fmt: skip
-        before = new_run(
+        previous = new_run(
             thread_id="t", definition_id="def_1", status=RunStatus.CANCELLED, created_at=run.created_at - timedelta(1)
         )
-        await service.context.write([Insert(agrees), Insert(before)])
+        await service.context.write([Insert(definition), Insert(previous)])
         assert await is_forbidden(service)
 
 
-@pytest.mark.parametrize(("status", "counts"), [(RunStatus.WAITING, True), (RunStatus.COMPLETED, False)])
-async def test_approvals_of_unfinished_child_runs_count(
-    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], status: RunStatus, counts: bool
+@pytest.mark.parametrize(("status", "is_counted"), [(RunStatus.WAITING, True), (RunStatus.COMPLETED, False)])
+async def test_approvals_of_unfinished_descendants_protect_the_thread(
+    storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run], status: RunStatus, is_counted: bool
 ) -> None:
-    async with asked(storage) as (service, run):
+    async with waiting_service(storage) as (service, run):
         child = new_run(parent_id=run.id, definition_id=run.definition_id, status=RunStatus.WAITING)
         grandchild = new_run(parent_id=child.id, definition_id=run.definition_id, status=status)
-        await service.context.write([Insert(child), Insert(grandchild), Insert(an_approval(grandchild.id, service))])
-        assert await is_forbidden(service) is counts
+        await service.context.write([Insert(child), Insert(grandchild), Insert(new_approval(grandchild.id, service))])
+        assert await is_forbidden(service) is is_counted
 
 
-async def test_an_approval_requested_concurrently_counts(
+async def test_an_approval_requested_concurrently_protects_the_thread(
     storage: tuple[Ledger, Checkpointer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with asked(storage) as (service, run):
+    async with waiting_service(storage) as (service, run):
         find = ResumableRun.find
 
-        async def overtaken(*args: Any) -> Any:
+        async def find_and_write(*args: Any) -> Any:
             result = await find(*args)
-            await service.context.write([Insert(an_approval(run.id, service))])
+            await service.context.write([Insert(new_approval(run.id, service))])
             return result
 
-        monkeypatch.setattr(ResumableRun, "find", overtaken)
+        monkeypatch.setattr(ResumableRun, "find", find_and_write)
         with pytest.raises(Forbidden):
             await service.threads.update("default", "t", {"n": 7}, as_node="two", key=key_with("threads:write"))
 
@@ -223,30 +223,30 @@ async def test_a_run_that_takes_an_idle_thread_concurrently_is_a_conflict(
     monkeypatch: pytest.MonkeyPatch,
     status: RunStatus,
 ) -> None:
-    async with asked(storage) as (service, run):
+    async with waiting_service(storage) as (service, run):
         await service.context.write([Advance(run.id, service.clock.now(), {"status": RunStatus.FAILED})])
         find = ResumableRun.find
 
-        async def overtaken(*args: Any) -> Any:
+        async def find_and_write(*args: Any) -> Any:
             result = await find(*args)
             begun = status is RunStatus.WAITING
             await service.context.write([Insert(new_run(thread_id="t", status=status, begun=begun))])
             return result
 
-        monkeypatch.setattr(ResumableRun, "find", overtaken)
-        before = await service.threads.state("default", "t")
+        monkeypatch.setattr(ResumableRun, "find", find_and_write)
+        head = await service.threads.state("default", "t")
         with pytest.raises(RequestConflict, match="Another run on thread"):
             await service.threads.update("default", "t", {"n": 7}, as_node="two")
         monkeypatch.undo()
         after = await aresolve(storage[1].load("t"))
         assert after is not None
-        assert after.checkpoint.id == before["checkpointId"]
+        assert after.checkpoint.id == head["checkpointId"]
 
 
 async def test_a_thread_is_read_with_the_graph_of_the_run_that_began_on_it(
     storage: tuple[Ledger, Checkpointer], new_run: Callable[..., Run]
 ) -> None:
-    async with asked(storage) as (service, run):
+    async with waiting_service(storage) as (service, run):
         later = run.created_at + timedelta(seconds=1)
         other = new_run(thread_id="t", definition_id="gone", status=RunStatus.CANCELLED, created_at=later)
         await service.context.write([Insert(other)])

@@ -35,16 +35,16 @@ JSON = st.recursive(
 )
 
 
-def trigger(match: Mapping[str, Any] | None = None, **values: Any) -> Trigger:
-    given = {"id": "trg_1", "event": "paid", "graph": "ship", **values}
-    return Trigger(workspace_id="default", match=match or {}, created_at=datetime(2026, 1, 1, tzinfo=UTC), **given)
+def new_trigger(match: Mapping[str, Any] | None = None, **values: Any) -> Trigger:
+    fields = {"id": "trg_1", "event": "paid", "graph": "ship", **values}
+    return Trigger(workspace_id="default", match=match or {}, created_at=datetime(2026, 1, 1, tzinfo=UTC), **fields)
 
 
-# -- which are set off
+# -- matching
 
 
 @pytest.mark.parametrize(
-    ("match", "payload", "fits"),
+    ("match", "payload", "matches"),
     [
         ({}, None, True),
         ({}, [1], True),
@@ -73,37 +73,42 @@ def trigger(match: Mapping[str, Any] | None = None, **values: Any) -> Trigger:
         ({"a": 1, "b": 2}, {"a": 1, "b": 3}, False),
     ],
 )
-def test_the_payload_must_match(match: Mapping[str, Any], payload: Any, fits: bool) -> None:
-    assert bool(matching_triggers([trigger(match)], "paid", payload)) == fits
+def test_a_trigger_matches_payloads_with_all_its_values(match: Mapping[str, Any], payload: Any, matches: bool) -> None:
+    assert bool(matching_triggers([new_trigger(match)], "paid", payload)) == matches
 
 
 @given(JSON)
 def test_every_value_equals_itself(value: Any) -> None:
-    assert matching_triggers([trigger({"a": value})], "paid", {"a": value})
+    assert matching_triggers([new_trigger({"a": value})], "paid", {"a": value})
 
 
 def test_other_events_and_inactive_triggers_do_not_match() -> None:
-    several = [trigger(id="1"), trigger(id="2", event="Paid"), trigger(id="3", active=False), trigger(id="4")]
+    several = [
+        new_trigger(id="1"),
+        new_trigger(id="2", event="Paid"),
+        new_trigger(id="3", active=False),
+        new_trigger(id="4"),
+    ]
     assert [item.id for item in matching_triggers(several, "paid", {})] == ["1", "4"]
 
 
 def test_an_event_starts_a_run_for_each_trigger() -> None:
-    several = [trigger(id="trg_1"), trigger(id="trg_2", definition_id="def_1")]
+    several = [new_trigger(id="trg_1"), new_trigger(id="trg_2", definition_id="def_1")]
     assert runs_of_event(several, "evt_7", "paid", {"n": 1}) == [
         StartRun(graph="ship", input={"n": 1}, idempotency_key="event:evt_7:trg_1", source="event:evt_7"),
         StartRun(definition_id="def_1", input={"n": 1}, idempotency_key="event:evt_7:trg_2", source="event:evt_7"),
     ]
 
 
-# -- those of a workspace
+# -- the triggers of a workspace
 
 
 def add(ledger: Ledger, now: datetime, workspace: str = "default", **changes: Any) -> Trigger:
     return asyncio.run(add_trigger(ledger, workspace, replace(PAID, **changes), now))
 
 
-def change(ledger: Ledger, one: Trigger, changes: Mapping[str, Any]) -> Trigger:
-    return asyncio.run(change_trigger(ledger, "default", one.id, changes))
+def change(ledger: Ledger, trigger: Trigger, changes: Mapping[str, Any]) -> Trigger:
+    return asyncio.run(change_trigger(ledger, "default", trigger.id, changes))
 
 
 def test_an_added_trigger_is_stored(ledger: Ledger, now: datetime) -> None:
@@ -122,15 +127,15 @@ def test_triggers_are_listed_by_event_in_pages(ledger: Ledger, now: datetime) ->
 
 
 def test_records_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime) -> None:
-    theirs = add(ledger, now, workspace="other")
+    other = add(ledger, now, workspace="other")
     for call in (
-        get_trigger(ledger, "default", theirs.id),
-        change_trigger(ledger, "default", theirs.id, {"active": False}),
-        remove_trigger(ledger, "default", theirs.id),
+        get_trigger(ledger, "default", other.id),
+        change_trigger(ledger, "default", other.id, {"active": False}),
+        remove_trigger(ledger, "default", other.id),
     ):
-        with pytest.raises(NotFound, match=theirs.id):
+        with pytest.raises(NotFound, match=other.id):
             asyncio.run(call)
-    assert asyncio.run(get_trigger(ledger, "other", theirs.id)) == theirs
+    assert asyncio.run(get_trigger(ledger, "other", other.id)) == other
 
 
 def test_a_change_keeps_other_fields(ledger: Ledger, now: datetime) -> None:

@@ -38,13 +38,13 @@ def due(cron: str, timezone: str, after: str, count: int) -> list[str]:
         ("0 0 L * *", "UTC", "2026-02-01T00:00", ["28 00:00", "31 00:00"]),
         ("0 0 29 2 *", "UTC", "2026-01-01T00:00", ["29 00:00"]),
         ("0 7 * * *", "Asia/Kathmandu", "2026-03-02T00:00", ["02 01:15", "03 01:15"]),
-        # on 29 March the clock in Berlin goes from 2:00 to 3:00, which is 01:00 in UTC
+        # on 29 March, clocks in Berlin go from 2:00 to 3:00, which is 01:00 in UTC
         ("30 2 * * *", "Europe/Berlin", SPRING, ["29 01:00", "30 00:30"]),
         ("0 2,3 * * *", "Europe/Berlin", SPRING, ["29 01:00", "30 00:00", "30 01:00"]),
         ("30 1 * * *", "Europe/Berlin", SPRING, ["29 00:30", "29 23:30"]),
         ("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:00", ["29 00:30", "29 01:00", "29 01:30"]),
         ("30 * * * *", "Europe/Berlin", "2026-03-29T00:00", ["29 00:30", "29 01:30", "29 02:30"]),
-        # on 25 October it goes from 3:00 back to 2:00, which is 01:00 in UTC: 2:30 comes twice
+        # on 25 October, they go back from 3:00 to 2:00, which is 01:00 in UTC: 2:30 occurs twice
         ("30 2 * * *", "Europe/Berlin", AUTUMN, ["25 00:30", "26 01:30"]),
         ("*/30 2 * * *", "Europe/Berlin", AUTUMN, ["25 00:00", "25 00:30", "25 01:00", "25 01:30", "26 01:00"]),
         ("30 * * * *", "Europe/Berlin", "2026-10-25T00:00", ["25 00:30", "25 01:30", "25 02:30"]),
@@ -52,11 +52,13 @@ def due(cron: str, timezone: str, after: str, count: int) -> list[str]:
         # the gap is half an hour wide, from 2:00 to 2:30 on 4 October
         ("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00", ["03 15:30", "04 15:15"]),
         ("30 1 * * *", "America/New_York", "2026-11-01T00:00", ["01 05:30", "02 06:30"]),
-        # a whole day that was left out: 30 December 2011
+        # 30 December 2011 was skipped
         ("0 9 30 12 *", "Pacific/Apia", "2011-12-29T00:00", ["30 10:00"]),
     ],
 )
-def test_times(cron: str, timezone: str, after: str, expected: list[str]) -> None:
+def test_due_times_follow_the_expression_and_the_time_zone(
+    cron: str, timezone: str, after: str, expected: list[str]
+) -> None:
     assert due(cron, timezone, after, len(expected)) == expected
 
 
@@ -67,7 +69,7 @@ def test_a_time_is_after_the_instant_and_in_utc() -> None:
     assert result.tzinfo is UTC
 
 
-def test_seconds_and_fractions_do_not_matter() -> None:
+def test_seconds_and_fractions_are_ignored() -> None:
     assert next_time("0 12 * * *", "UTC", at("2026-03-02T11:59:59.999999")) == at("2026-03-02T12:00")
     assert next_time("0 12 * * *", "UTC", at("2026-03-02T12:00:00.000001")) == at("2026-03-03T12:00")
 
@@ -89,32 +91,31 @@ OFFSETS = st.integers(-7200, 7200)
 
 @given(cron=FIELDS, zone=st.sampled_from(ZONES), change=NEAR_CHANGES, offset=OFFSETS, between=st.floats(0, 0.999))
 @settings(deadline=None)
-def test_times_increase_and_can_be_continued_anywhere(
+def test_times_increase_and_do_not_depend_on_where_the_search_begins(
     cron: str, zone: str, change: str, offset: int, between: float
 ) -> None:
-    """What is due does not depend on when it was asked."""
     result = list(islice(times(cron, zone, at(change) + timedelta(seconds=offset)), 8))
-    for one, other in pairwise(result):
-        assert one < other
-        assert next_time(cron, zone, one + (other - one) * between) == other
+    for earlier, later in pairwise(result):
+        assert earlier < later
+        assert next_time(cron, zone, earlier + (later - earlier) * between) == later
 
 
 @given(cron=FIELDS, zone=st.sampled_from(ZONES), change=NEAR_CHANGES, days=st.integers(0, 9), limit=st.integers(1, 30))
 @settings(deadline=None, max_examples=examples(60))
-def test_the_last_times_are_the_end_of_all_times(cron: str, zone: str, change: str, days: int, limit: int) -> None:
+def test_the_last_times_are_the_last_of_all_times(cron: str, zone: str, change: str, days: int, limit: int) -> None:
     since, until = at(change) - timedelta(days=days), at(change) + timedelta(hours=5)
-    every: list[datetime] = []
-    for one in times(cron, zone, since):
-        if one > until:
+    all_times: list[datetime] = []
+    for time in times(cron, zone, since):
+        if time > until:
             break
-        every.append(one)
-    assert last_times(cron, zone, since=since, until=until, limit=limit) == every[-limit:]
+        all_times.append(time)
+    assert last_times(cron, zone, since=since, until=until, limit=limit) == all_times[-limit:]
 
 
 def test_a_downtime_of_years_does_not_slow_the_search() -> None:
     since, until = at("1996-01-01T00:00"), at("2026-01-01T00:00")
     result = last_times("* * * * *", "Europe/Berlin", since=since, until=until, limit=100)
-    assert result == [until - timedelta(minutes=99 - place) for place in range(100)]
+    assert result == [until - timedelta(minutes=99 - minutes) for minutes in range(100)]
 
 
 @pytest.mark.parametrize(
@@ -172,13 +173,13 @@ def test_a_similar_time_zone_is_suggested() -> None:
         zone_of("Europe/Berln")
 
 
-def test_without_the_library_the_extra_is_named() -> None:
+def test_a_missing_library_is_reported_with_its_extra() -> None:
     program = (
         "import sys; sys.modules['cronsim'] = None\n"
         "from statewright.service.schedules.cron import validate_cron\n"
         "try: validate_cron('* * * * *')\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
-    assert done.stdout.startswith("MissingLibrary")
-    assert "pip install 'statewright[server]'" in done.stdout
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
+    assert result.stdout.startswith("MissingLibrary")
+    assert "pip install 'statewright[server]'" in result.stdout

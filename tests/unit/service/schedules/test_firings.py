@@ -16,7 +16,7 @@ HOURLY = Schedule(
 )
 
 
-def starts(schedule: Schedule, now: datetime) -> list[str]:
+def due_times(schedule: Schedule, now: datetime) -> list[str]:
     return [f"{item.at:%H:%M}" for item in due_firings(schedule, now) if item.at is not None]
 
 
@@ -24,11 +24,11 @@ def hours(count: float) -> timedelta:
     return timedelta(hours=count)
 
 
-def test_nothing_is_due_before_its_time() -> None:
+def test_no_run_is_due_before_the_next_time() -> None:
     assert due_firings(HOURLY, NOON - timedelta(microseconds=1)) == []
 
 
-def test_at_its_time_one_run_is_due() -> None:
+def test_one_run_is_due_at_the_next_time() -> None:
     assert due_firings(HOURLY, NOON) == [Firing(NOON, NOON + hours(1))]
 
 
@@ -53,7 +53,7 @@ def test_paused_and_ended_schedules_are_not_due(schedule: Schedule) -> None:
 )
 def test_missed_times_are_caught_up_as_configured(catch_up: str, late: timedelta, expected: list[str]) -> None:
     schedule = replace(HOURLY, catch_up=catch_up)
-    assert starts(schedule, NOON + late) == expected
+    assert due_times(schedule, NOON + late) == expected
     assert due_firings(schedule, NOON + late)[-1].next_at == NOON + hours(late // hours(1) + 1)
 
 
@@ -67,7 +67,7 @@ def test_each_firing_leads_to_the_next() -> None:
     assert [firing.next_at for firing in firings] == [NOON + hours(1), NOON + hours(2), NOON + hours(3)]
 
 
-def test_a_time_that_is_no_longer_due_is_skipped() -> None:
-    """The rules of its time zone have changed since it was noted."""
-    moved = replace(HOURLY, next_at=NOON + timedelta(minutes=30))
-    assert due_firings(moved, NOON + timedelta(minutes=31)) == [Firing(None, NOON + hours(1))]
+def test_a_stored_time_that_no_longer_matches_is_skipped() -> None:
+    """The rules of the time zone may have changed since the time was stored."""
+    schedule = replace(HOURLY, next_at=NOON + timedelta(minutes=30))
+    assert due_firings(schedule, NOON + timedelta(minutes=31)) == [Firing(None, NOON + hours(1))]

@@ -97,15 +97,15 @@ def test_missing_records_are_not_found(ledger: Ledger, now: datetime, record_id:
 
 
 def test_records_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime) -> None:
-    theirs = add(ledger, now, workspace="other")
+    other = add(ledger, now, workspace="other")
     for call in (
-        get_schedule(ledger, "default", theirs.id),
-        change_schedule(ledger, "default", theirs.id, {"name": "x"}, now),
-        remove_schedule(ledger, "default", theirs.id),
+        get_schedule(ledger, "default", other.id),
+        change_schedule(ledger, "default", other.id, {"name": "x"}, now),
+        remove_schedule(ledger, "default", other.id),
     ):
         with pytest.raises(NotFound):
             asyncio.run(call)
-    assert get(ledger, theirs, "other") == theirs
+    assert get(ledger, other, "other") == other
 
 
 def test_a_change_keeps_other_fields(ledger: Ledger, now: datetime) -> None:
@@ -145,13 +145,13 @@ def test_a_schedule_of_a_definition_has_the_name_of_its_graph(ledger: Ledger, no
     added = add(ledger, now, graph=None, definition_id="def_1")
     assert (added.graph, added.definition_id) == ("outreach", "def_1")
     assert change(ledger, added, {"overlap": "allow"}, now).definition_id == "def_1"
-    back = change(ledger, added, {"graph": "report"}, now)
-    assert (back.graph, back.definition_id) == ("report", None)
-    again = change(ledger, added, {"definition_id": "def_1"}, now)
-    assert (again.graph, again.definition_id) == ("outreach", "def_1")
+    by_name = change(ledger, added, {"graph": "report"}, now)
+    assert (by_name.graph, by_name.definition_id) == ("report", None)
+    by_definition = change(ledger, added, {"definition_id": "def_1"}, now)
+    assert (by_definition.graph, by_definition.definition_id) == ("outreach", "def_1")
 
 
-def test_served_graphs_can_be_named_by_their_version(ledger: Ledger, now: datetime) -> None:
+def test_a_served_graph_can_be_scheduled_by_its_definition(ledger: Ledger, now: datetime) -> None:
     define(ledger, now, "")
     assert add(ledger, now, graph=None, definition_id="def_1").definition_id == "def_1"
 
@@ -163,7 +163,9 @@ def test_definitions_of_other_workspaces_cannot_be_scheduled(ledger: Ledger, now
 
 
 @pytest.mark.parametrize("target", [{"graph": None}, {"definition_id": "def_1"}])
-def test_either_a_graph_or_a_definition_is_run(ledger: Ledger, now: datetime, target: Mapping[str, Any]) -> None:
+def test_a_schedule_needs_either_a_graph_or_a_definition(
+    ledger: Ledger, now: datetime, target: Mapping[str, Any]
+) -> None:
     with pytest.raises(InvalidRequest, match="graph or definitionId"):
         add(ledger, now, **target)
 
@@ -200,17 +202,17 @@ def test_a_change_to_a_name_in_use_is_refused(ledger: Ledger, now: datetime) -> 
         change(ledger, other, {"name": "daily"}, now)
 
 
-def test_concurrent_changes_are_all_made(ledger: Ledger, now: datetime) -> None:
+def test_concurrent_changes_are_all_saved(ledger: Ledger, now: datetime) -> None:
     added = add(ledger, now)
 
-    async def all_at_once() -> None:
+    async def change_concurrently() -> None:
         await asyncio.gather(
             change_schedule(ledger, "default", added.id, {"overlap": "allow"}, now),
             change_schedule(ledger, "default", added.id, {"catch_up": "all"}, now),
             change_schedule(ledger, "default", added.id, {"paused": True}, now),
         )
 
-    asyncio.run(all_at_once())
+    asyncio.run(change_concurrently())
     result = get(ledger, added)
     assert (result.overlap, result.catch_up, result.paused, result.version) == ("allow", "all", True, 4)
 
@@ -229,6 +231,6 @@ def test_a_preview_shows_the_next_times(ledger: Ledger, now: datetime) -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, 101])
-def test_a_preview_is_bounded(now: datetime, count: int) -> None:
+def test_a_preview_has_1_to_100_times(now: datetime, count: int) -> None:
     with pytest.raises(InvalidRequest, match="1 to 100"):
         preview(DAILY, count, now)

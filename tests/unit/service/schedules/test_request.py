@@ -10,17 +10,17 @@ import pytest
 from statewright.errors import InvalidRequest
 from statewright.service.schedules.registry import NewSchedule, check_schedule
 
-GOOD = NewSchedule(name="nightly", cron="0 2 * * *", graph="report", timezone="Europe/Berlin", tags=["a"])
+VALID = NewSchedule(name="nightly", cron="0 2 * * *", graph="report", timezone="Europe/Berlin", tags=["a"])
 
 
 @pytest.mark.parametrize("overlap", ["skip", "enqueue", "allow", "cancel"])
 @pytest.mark.parametrize("catch_up", ["none", "last", "all"])
 def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
-    asked = replace(GOOD, overlap=overlap, catch_up=catch_up)
-    check_schedule(asked)
+    schedule = replace(VALID, overlap=overlap, catch_up=catch_up)
+    check_schedule(schedule)
     for field in ("overlap", "catch_up"):
         with pytest.raises(InvalidRequest, match="sometimes"):
-            check_schedule(replace(asked, **{field: "sometimes"}))
+            check_schedule(replace(schedule, **{field: "sometimes"}))
 
 
 @pytest.mark.parametrize(
@@ -45,5 +45,5 @@ def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
 )
 def test_invalid_schedules_are_refused(field: str, value: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        check_schedule(replace(GOOD, **{field: value}))
+        check_schedule(replace(VALID, **{field: value}))
     assert message in str(caught.value)

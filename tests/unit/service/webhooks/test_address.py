@@ -39,7 +39,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 SETTINGS = WebhookSettings(resolve=resolve)
 
 HOSTILE = [
-    # the machine itself, in all notations that some program understands
+    # the machine itself, in all notations that programs accept
     "https://localhost/", "https://LOCALHOST/", "https://app.localhost/", "https://localhost./",
     "https://127.0.0.1/", "https://127.1/", "https://127.0.1/", "https://127.0.0.1./", "https://127.0.0.01/",
     "https://2130706433/", "https://0x7f000001/", "https://0x7f.0.0.1/", "https://0x7f.1/", "https://0x/",
@@ -48,18 +48,18 @@ HOSTILE = [
     "https://[::ffff:127.0.0.1]/", "https://[::ffff:7f00:1]/", "https://[::127.0.0.1]/",
     "https://[64:ff9b::127.0.0.1]/", "https://[64:ff9b:1::7f00:1]/", "https://[2002:7f00:1::]/",
     "https://[2001:0:7f00:1::]/", "https://[::1%25lo]/", "https://[::1%lo]/", "https://[fe80::1%25eth0]/",
-    # networks of the house, and of clouds
+    # private networks, and networks of cloud providers
     "https://10.1.2.3/", "https://172.16.0.1/", "https://192.168.0.1/", "https://100.64.0.1/", "https://[fd00::1]/",
     "https://169.254.169.254/latest/meta-data/", "https://[fd00:ec2::254]/", "https://[::ffff:a9fe:a9fe]/",
     "https://100.100.100.200/", "https://168.63.129.16/", "https://metadata.google.internal/",
     "https://224.0.0.1/", "https://255.255.255.255/", "https://240.1.1.1/", "https://198.18.0.1/",
     "https://[ff02::1]/", "https://[2001:db8::1]/", "https://[fec0::1]/",
-    # names that lead there
+    # names that resolve to these
     "https://inside.example.com/", "https://mixed.example.com/", "https://six.example.com/",
     "https://scoped.example.com/", "https://mapped.example.com/", "https://nat64.example.com/",
     "https://carrier.example.com/", "https://nothing.example.com/", "https://nonsense.example.com/",
     "https://unknown.example.com/", "https://intranet/",
-    # texts that are read in different ways
+    # URLs that parsers read differently
     "https://hooks.example.com@127.0.0.1/", "https://user:secret@hooks.example.com/", "https://@hooks.example.com/",
     "https://hooks.example.com\\@127.0.0.1/", "https://hooks.example.com#@127.0.0.1/", "https:hooks.example.com",
     "https:///hooks.example.com", "//hooks.example.com/", "hooks.example.com", "", " https://hooks.example.com/",
@@ -80,7 +80,7 @@ HOSTILE = [
     "gopher://hooks.example.com/", "javascript:alert(1)", "unix:///run/docker.sock", "https+unix://hooks.example.com/",
 ]  # fmt: skip
 
-OPEN = {
+VALID = {
     "https://hooks.example.com/a?b=c": ("hooks.example.com", 443, "/a?b=c"),
     "HTTPS://Hooks.Example.COM": ("hooks.example.com", 443, "/"),
     "https://hooks.example.com?x=1": ("hooks.example.com", 443, "/?x=1"),
@@ -100,22 +100,22 @@ def refusal(url: str, settings: WebhookSettings = SETTINGS) -> str:
     return str(caught.value)
 
 
-def test_the_table_is_long() -> None:
+def test_the_table_of_hostile_urls_has_no_duplicates() -> None:
     assert len(set(HOSTILE)) == len(HOSTILE) > 100
 
 
 @pytest.mark.parametrize("url", HOSTILE)
 def test_hostile_urls_are_refused(url: str) -> None:
-    told = refusal(url)
-    assert told.startswith("The URL of a webhook ")
-    assert told.endswith(".")
+    message = refusal(url)
+    assert message.startswith("The URL of a webhook ")
+    assert message.endswith(".")
 
 
-@pytest.mark.parametrize("url", OPEN)
+@pytest.mark.parametrize("url", VALID)
 def test_valid_urls_are_parsed(url: str) -> None:
     asyncio.run(check_url(url, SETTINGS))
     parsed = read_url(url, SETTINGS)
-    assert (parsed.host, parsed.port, parsed.target) == OPEN[url]
+    assert (parsed.host, parsed.port, parsed.target) == VALID[url]
 
 
 def test_the_host_header_is_the_host_as_written() -> None:
@@ -130,7 +130,7 @@ def test_a_refusal_does_not_reveal_addresses(host: str) -> None:
     )
 
 
-def test_a_refusal_says_what_to_do() -> None:
+def test_a_refusal_names_its_reason() -> None:
     assert "Use https://" in refusal("http://hooks.example.com/")
     assert "port 22" in refusal("https://hooks.example.com:22/")
     assert "four decimal numbers" in refusal("https://0x7f.1/")
@@ -151,12 +151,12 @@ def test_a_refusal_says_what_to_do() -> None:
     ],
 )
 def test_allowed_hosts_may_have_any_address(allowed: str, url: str) -> None:
-    asyncio.run(check_url(url, WebhookSettings(allow_hosts=[allowed], resolve=_like_the_system)))
+    asyncio.run(check_url(url, WebhookSettings(allow_hosts=[allowed], resolve=_resolve_localhost_too)))
     with pytest.raises(InvalidRequest):
-        asyncio.run(check_url(url, WebhookSettings(allow_hosts=["other.example"], resolve=_like_the_system)))
+        asyncio.run(check_url(url, WebhookSettings(allow_hosts=["other.example"], resolve=_resolve_localhost_too)))
 
 
-async def _like_the_system(host: str, port: int) -> Sequence[str]:
+async def _resolve_localhost_too(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"] if host == "localhost" else await resolve(host, port)
 
 
@@ -202,9 +202,9 @@ def test_all_addresses_are_checked_and_the_first_are_tried() -> None:
     assert asyncio.run(find_addresses(target, SETTINGS)) == ["93.184.216.1", "93.184.216.2", "93.184.216.3"]
 
 
-def test_an_address_is_not_resolved() -> None:
-    async def nobody(host: str, port: int) -> Sequence[str]:
+def test_a_numeric_address_is_not_resolved() -> None:
+    async def refuse_to_resolve(host: str, port: int) -> Sequence[str]:
         raise AssertionError(host)
 
-    settings = WebhookSettings(resolve=nobody)
+    settings = WebhookSettings(resolve=refuse_to_resolve)
     assert asyncio.run(find_addresses(read_url("https://8.8.8.8/", settings), settings)) == ["8.8.8.8"]

@@ -59,14 +59,14 @@ def test_pauses_grow_as_documented_with_jitter() -> None:
     assert outcome_of(replace(DELIVERY, attempts=5), DOWN, NOW, SETTINGS).status == "failed"
 
 
-@pytest.mark.parametrize(("asked", "least"), [(None, 60), (5.0, 60), (900.0, 900), (1e9, 86400)])
-def test_retry_after_is_honoured_within_limits(asked: float | None, least: float) -> None:
-    outcome = outcome_of(DELIVERY, DOWN._replace(retry_after=asked), NOW, SETTINGS)
+@pytest.mark.parametrize(("retry_after", "expected"), [(None, 60), (5.0, 60), (900.0, 900), (1e9, 86400)])
+def test_retry_after_is_honoured_within_limits(retry_after: float | None, expected: float) -> None:
+    outcome = outcome_of(DELIVERY, DOWN._replace(retry_after=retry_after), NOW, SETTINGS)
     assert outcome.due_at is not None
-    assert least <= (outcome.due_at - NOW).total_seconds() <= least * 1.1
+    assert expected <= (outcome.due_at - NOW).total_seconds() <= expected * 1.1
 
 
-def test_messages_that_failed_together_are_not_retried_together() -> None:
+def test_messages_that_failed_together_are_retried_at_different_times() -> None:
     outcomes = [outcome_of(replace(DELIVERY, id=f"dlv_{number}"), DOWN, NOW, SETTINGS) for number in range(100)]
     assert len({outcome.due_at for outcome in outcomes}) > 90
     assert outcomes == [outcome_of(replace(DELIVERY, id=f"dlv_{n}"), DOWN, NOW, SETTINGS) for n in range(100)]
@@ -78,42 +78,42 @@ def test_a_successful_response_ends_a_delivery(status: int) -> None:
     assert (outcome.status, outcome.due_at) == ("delivered", None)
 
 
-def test_a_receiver_that_is_gone_is_not_tried_again() -> None:
+def test_a_delivery_is_not_retried_after_a_410_response() -> None:
     outcome = outcome_of(DELIVERY, Answer(410, "The receiver answered 410."), NOW, SETTINGS)
     assert (outcome.status, outcome.gone) == ("failed", True)
 
 
-def test_a_test_is_sent_once() -> None:
+def test_a_test_message_is_not_retried() -> None:
     assert outcome_of(replace(DELIVERY, event_type="webhook.test"), DOWN, NOW, SETTINGS).status == "failed"
 
 
 def test_a_delivery_is_claimed_once_until_the_claim_expires() -> None:
     ledger = InMemoryLedger()
     ledger.write([Insert(DELIVERY)])
-    one, two = claim_change(DELIVERY, NOW, SETTINGS), claim_change(DELIVERY, NOW, SETTINGS)
-    ledger.write([one])
+    first, second = claim_change(DELIVERY, NOW, SETTINGS), claim_change(DELIVERY, NOW, SETTINGS)
+    ledger.write([first])
     with pytest.raises(RecordConflict):
-        ledger.write([two])
-    held = ledger.get(Delivery, "dlv_1")
-    assert held is not None
-    assert held.claim == one.values["claim"] != two.values["claim"]
-    assert held.due_at == NOW + timedelta(seconds=20)
-    ledger.write([claim_change(held, held.due_at, SETTINGS)])
+        ledger.write([second])
+    claimed = ledger.get(Delivery, "dlv_1")
+    assert claimed is not None
+    assert claimed.claim == first.values["claim"] != second.values["claim"]
+    assert claimed.due_at == NOW + timedelta(seconds=20)
+    ledger.write([claim_change(claimed, claimed.due_at, SETTINGS)])
     with pytest.raises(RecordConflict):
         ledger.write(
-            outcome_changes(DELIVERY, one.values["claim"], outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW, SETTINGS)
+            outcome_changes(DELIVERY, first.values["claim"], outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW, SETTINGS)
         )
 
 
 def test_the_final_outcome_is_an_event_of_the_run() -> None:
     assert event_changes(DELIVERY, outcome_of(DELIVERY, DOWN, NOW, SETTINGS), NOW) == []
     assert event_changes(replace(DELIVERY, run_id=None), outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW) == []
-    (told,) = event_changes(DELIVERY, outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW)
-    assert [(event.type, event.payload["attempts"], event.payload["status"]) for event in told.events] == [
+    (change,) = event_changes(DELIVERY, outcome_of(DELIVERY, Answer(200), NOW, SETTINGS), NOW)
+    assert [(event.type, event.payload["attempts"], event.payload["status"]) for event in change.events] == [
         ("WEBHOOK_DELIVERED", 1, 200)
     ]
     last = replace(DELIVERY, attempts=5)
-    (told,) = event_changes(last, outcome_of(last, DOWN, NOW, SETTINGS), NOW)
-    assert [(event.type, event.payload["attempts"], event.payload["error"]) for event in told.events] == [
+    (change,) = event_changes(last, outcome_of(last, DOWN, NOW, SETTINGS), NOW)
+    assert [(event.type, event.payload["attempts"], event.payload["error"]) for event in change.events] == [
         ("WEBHOOK_FAILED", 6, DOWN.error)
     ]

@@ -17,18 +17,20 @@ def test_event_types_are_stored_once_and_in_order() -> None:
     assert validate_event_types(EVENT_TYPES) == list(EVENT_TYPES)
 
 
-@pytest.mark.parametrize(("found", "meant"), [("workflow.complete", "workflow.completed"), ("approval.request", "app")])
-def test_a_similar_type_is_suggested(found: str, meant: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"cannot subscribe to '{found}'. Did you mean '{meant}"):
-        validate_event_types([found])
+@pytest.mark.parametrize(
+    ("event_type", "suggestion"), [("workflow.complete", "workflow.completed"), ("approval.request", "app")]
+)
+def test_a_similar_type_is_suggested(event_type: str, suggestion: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"cannot subscribe to '{event_type}'. Did you mean '{suggestion}"):
+        validate_event_types([event_type])
 
 
-@pytest.mark.parametrize("found", [TEST_EVENT, "", "*", "WORKFLOW.COMPLETED"])
-def test_others_are_refused(found: str) -> None:
+@pytest.mark.parametrize("event_type", [TEST_EVENT, "", "*", "WORKFLOW.COMPLETED"])
+def test_unknown_event_types_are_refused(event_type: str) -> None:
     with pytest.raises(InvalidRequest, match=r"Event types: approval\.decided, "):
-        validate_event_types([found])
+        validate_event_types([event_type])
 
 
-def test_a_text_is_no_list() -> None:
+def test_a_string_is_not_a_list_of_event_types() -> None:
     with pytest.raises(InvalidRequest, match=r"Write \['workflow.failed'\]"):
         validate_event_types("workflow.failed")

@@ -19,10 +19,10 @@ def test_a_secret_may_be_a_string() -> None:
 
 
 def test_the_previous_secret_is_valid_for_a_while() -> None:
-    kept, drawn = rotated_secret(WEBHOOK, NOW, SETTINGS)
-    after = replace(WEBHOOK, secret=kept)
-    assert secrets_of(after, NOW + timedelta(seconds=3599)) == [drawn, "whsec_1"]
-    assert secrets_of(after, NOW + timedelta(seconds=3600)) == [drawn]
+    stored, new_secret = rotated_secret(WEBHOOK, NOW, SETTINGS)
+    after = replace(WEBHOOK, secret=stored)
+    assert secrets_of(after, NOW + timedelta(seconds=3599)) == [new_secret, "whsec_1"]
+    assert secrets_of(after, NOW + timedelta(seconds=3600)) == [new_secret]
 
 
 def test_after_two_rotations_the_last_two_secrets_are_valid() -> None:
@@ -32,6 +32,6 @@ def test_after_two_rotations_the_last_two_secrets_are_valid() -> None:
 
 
 def test_returned_records_have_no_secret() -> None:
-    shown = without_secret(WEBHOOK)
-    assert shown.secret is None
+    returned = without_secret(WEBHOOK)
+    assert returned.secret is None
     assert WEBHOOK.secret is not None

@@ -19,19 +19,19 @@ BODY = b'{"type":"workflow.completed"}'
 TIME = int(NOW.timestamp())
 
 
-def expected(secret: str, body: bytes, time: int = TIME) -> str:
+def signature_of(secret: str, body: bytes, time: int = TIME) -> str:
     return hmac.new(secret.encode(), f"{time}.".encode() + body, hashlib.sha256).hexdigest()
 
 
 def test_the_header_has_the_documented_form() -> None:
-    assert sign(SECRET, BODY, at=NOW) == f"t={TIME},v1={expected(SECRET, BODY)}"
-    assert sign(SECRET, "ü", at=NOW) == f"t={TIME},v1={expected(SECRET, 'ü'.encode())}"
+    assert sign(SECRET, BODY, at=NOW) == f"t={TIME},v1={signature_of(SECRET, BODY)}"
+    assert sign(SECRET, "ü", at=NOW) == f"t={TIME},v1={signature_of(SECRET, 'ü'.encode())}"
 
 
 def test_secrets_have_32_random_bytes() -> None:
-    drawn = {draw_secret() for _ in range(100)}
-    assert len(drawn) == 100
-    assert {(len(item), item[:6]) for item in drawn} == {(49, "whsec_")}
+    secrets = {draw_secret() for _ in range(100)}
+    assert len(secrets) == 100
+    assert {(len(item), item[:6]) for item in secrets} == {(49, "whsec_")}
 
 
 @given(st.binary(max_size=200), st.text(min_size=1))
@@ -51,7 +51,7 @@ def test_during_a_rotation_both_secrets_are_valid() -> None:
 
 
 @pytest.mark.parametrize("tolerance", [0, 10, 300])
-def test_old_and_early_messages_are_refused(tolerance: int) -> None:
+def test_messages_signed_too_long_ago_or_in_the_future_are_refused(tolerance: int) -> None:
     header = sign(SECRET, BODY, at=NOW)
     for side in (1, -1):
         verify(SECRET, header, BODY, tolerance=tolerance, now=NOW + side * timedelta(seconds=tolerance))
@@ -59,7 +59,7 @@ def test_old_and_early_messages_are_refused(tolerance: int) -> None:
             verify(SECRET, header, BODY, tolerance=tolerance, now=NOW + side * timedelta(seconds=tolerance + 1))
 
 
-def test_the_time_is_that_of_the_machine_by_default() -> None:
+def test_signatures_are_verified_at_the_current_time_by_default() -> None:
     verify(SECRET, sign(SECRET, BODY, at=datetime.now(UTC)), BODY)
     with pytest.raises(Unauthorized, match="may be a replay"):
         verify(SECRET, sign(SECRET, BODY, at=datetime(2020, 1, 1, tzinfo=UTC)), BODY)
@@ -77,29 +77,29 @@ def test_a_changed_body_is_refused(body: bytes) -> None:
         verify(SECRET, sign(SECRET, BODY, at=NOW), body, now=NOW)
 
 
-GOOD = expected(SECRET, BODY)
+VALID = signature_of(SECRET, BODY)
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        None, "", "x", ",", "t=", f"t={TIME}", f"v1={GOOD}", f"t=,v1={GOOD}", f"t=-{TIME},v1={GOOD}",
-        f"t= {TIME},v1={GOOD}", f"t={TIME}.0,v1={GOOD}", f"t=1_000,v1={GOOD}", f"t=٣,v1={GOOD}",
-        f"t={'9' * 5000},v1={GOOD}", f"t={TIME},t={TIME},v1={GOOD}", f"t={TIME},v0={GOOD}", f"T={TIME},V1={GOOD}",
-        f"t={TIME},v1=", f"t={TIME},v1={GOOD[:-1]}", f"t={TIME},v1={GOOD.upper()}", f"t={TIME},v1=ü",
-        f"t={TIME},v1={'0' * 64}", f"t={TIME};v1={GOOD}",
+        None, "", "x", ",", "t=", f"t={TIME}", f"v1={VALID}", f"t=,v1={VALID}", f"t=-{TIME},v1={VALID}",
+        f"t= {TIME},v1={VALID}", f"t={TIME}.0,v1={VALID}", f"t=1_000,v1={VALID}", f"t=٣,v1={VALID}",
+        f"t={'9' * 5000},v1={VALID}", f"t={TIME},t={TIME},v1={VALID}", f"t={TIME},v0={VALID}", f"T={TIME},V1={VALID}",
+        f"t={TIME},v1=", f"t={TIME},v1={VALID[:-1]}", f"t={TIME},v1={VALID.upper()}", f"t={TIME},v1=ü",
+        f"t={TIME},v1={'0' * 64}", f"t={TIME};v1={VALID}",
     ],
 )  # fmt: skip
-def test_other_headers_are_refused(header: str | None) -> None:
+def test_malformed_headers_are_refused(header: str | None) -> None:
     with pytest.raises(Unauthorized):
         verify(SECRET, header, BODY, now=NOW)
 
 
 def test_unknown_schemes_are_ignored() -> None:
-    header = f"t={TIME}, v2=abc, v1={'0' * 64}, v1={GOOD}"
+    header = f"t={TIME}, v2=abc, v1={'0' * 64}, v1={VALID}"
     verify(SECRET, header, BODY, now=NOW)
     with pytest.raises(Unauthorized):
-        verify(SECRET, header.removesuffix(f", v1={GOOD}"), BODY, now=NOW)
+        verify(SECRET, header.removesuffix(f", v1={VALID}"), BODY, now=NOW)
 
 
 @pytest.mark.parametrize("secrets", ["", [], ["whsec_a", ""]])
