@@ -140,6 +140,8 @@ class Announce:
     data: Mapping[str, Json]
     at: datetime
     run_id: str | None = None
+    id: str = field(default_factory=lambda: f"dlv_{draw_checkpoint_id()}")
+    """The beginning of the ids of its deliveries, each of which adds the id of its webhook."""
     made: int = 0
     """The number of inserted deliveries, once the change is written."""
 
@@ -156,11 +158,10 @@ Change = Insert | Spend | Update | UpdateAll | Delete | Absent | Advance | Annou
 
 def delivery_of(change: Announce, webhook_id: str) -> Delivery:
     """Return the delivery of an announcement to one webhook."""
-    delivery_id = f"dlv_{draw_checkpoint_id()}"
     created = change.at.isoformat().replace("+00:00", "Z")
-    body = {"id": delivery_id, "type": change.event_type, "createdAt": created, "data": dict(change.data)}
+    body = {"type": change.event_type, "createdAt": created, "data": dict(change.data)}
     return Delivery(
-        id=delivery_id,
+        id=f"{change.id}.{webhook_id}",
         webhook_id=webhook_id,
         workspace_id=change.workspace_id,
         run_id=change.run_id,

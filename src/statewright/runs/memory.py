@@ -300,7 +300,7 @@ def _total(records: Sequence[Record], column: str) -> float:
 
 def _copied(record: R) -> R:
     """Copy a record, with deep copies of its JSON values."""
-    json = [column.name for column in columns_of(type(record)) if column.kind == "json"]
+    json = [column.name for column in columns_of(type(record)) if column.kind in ("json", "names")]
     return replace(record, **{name: deepcopy(getattr(record, name)) for name in json})
 
 

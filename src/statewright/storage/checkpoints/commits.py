@@ -21,7 +21,6 @@ from statewright.ids import CheckpointId
 from statewright.storage.checkpoints.head_cache import Head, Thread
 from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.removal import drop_calls
-from statewright.storage.checkpoints.row_ids import bounds_of, line_of, row_id_of
 from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
 from statewright.storage.damage import reading, with_damage_report
 from statewright.storage.database import Connection, Database, Job
@@ -35,6 +34,7 @@ class Writer:
         self._sql = database.statements("commits")
         self._encoder = Encoder(database.serde, database.encode)
         self._cache = database.head_cache
+        self._ids = database.row_ids
         self._workspace = workspace
 
     # -- commits
@@ -108,14 +108,14 @@ class Writer:
     ) -> None:
         """Update the cached head, and compact old records if there are many of them, or large ones."""
         if head is None:
-            head = self._cache.heads[line_of(row_id)] = Head(row_id, key, 0, 0)
+            head = self._cache.heads[self._ids.line(row_id)] = Head(row_id, key, 0, 0)
         head.row_id, head.key, head.has_entries = row_id, key, has_entries
         head.count += 1
         head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
             with reading(f"thread {commit.line.thread_id!r}"):
-                SegmentWriter(connection, self._database).compact(line_of(row_id))
-                head.count, head.size = self._record_sizes(connection, line_of(row_id))
+                SegmentWriter(connection, self._database).compact(self._ids.line(row_id))
+                head.count, head.size = self._record_sizes(connection, self._ids.line(row_id))
 
     def results_job(
         self,
@@ -137,7 +137,7 @@ class Writer:
             head = self._head(connection, thread, line)
             row_id = head.row_id if head is not None and head.key == key else None
             if row_id is None and head is not None:
-                row_id = self._reader(connection).find_checkpoint(line_of(head.row_id), checkpoint_id)
+                row_id = self._reader(connection).find_checkpoint(self._ids.line(head.row_id), checkpoint_id)
             if row_id is None or thread is None or head is None:
                 raise CheckpointNotFound(
                     f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
@@ -235,7 +235,7 @@ class Writer:
             number = cache.lines[key] = row[0]
         head = cache.heads.get(number)
         if head is None:
-            row = connection.execute(self._sql["head"], bounds_of(number)).fetchone()
+            row = connection.execute(self._sql["head"], self._ids.bounds(number)).fetchone()
             if row is None:
                 return None
             count, size = self._record_sizes(connection, number)
@@ -246,7 +246,7 @@ class Writer:
         """Create a line, and return the row id of its first checkpoint."""
         key = (thread.id, line.namespace, line.branch)
         number = self._cache.lines[key] = self._database.insert(connection, self._sql["insert_line"], key)
-        return row_id_of(number, 0)
+        return self._ids.row_id(number, 0)
 
     def _conflict(
         self, connection: Connection, thread_id: str, expected: str | None, head: Head | None
@@ -284,7 +284,7 @@ class Writer:
     def _store_log(self, connection: Connection, thread: Thread, log: Log, stored: bytes) -> None:
         """Add to the log of a run, with consecutive numbers."""
         run, number = self._run(connection, thread, log.run_id)
-        connection.execute(self._sql["insert_events"], (row_id_of(run, number), stored))
+        connection.execute(self._sql["insert_events"], (self._ids.row_id(run, number), stored))
         self._cache.runs[thread.id, log.run_id] = (run, number + len(log.entries))
 
     # -- details
@@ -294,7 +294,7 @@ class Writer:
 
     def _record_sizes(self, connection: Connection, line: int) -> tuple[int, int]:
         """Return the number of records of a line, and their size in bytes."""
-        return connection.execute(self._sql["count"], bounds_of(line)).fetchone()
+        return connection.execute(self._sql["count"], self._ids.bounds(line)).fetchone()
 
     def _store_entries(self, connection: Connection, row_id: int, entries: Entries) -> None:
         connection.executemany(self._sql["upsert"], [(row_id, *entry) for entry in entries])

@@ -38,7 +38,6 @@ from statewright.storage.checkpoints.commits import Writer
 from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.listing import HistoryLister
 from statewright.storage.checkpoints.removal import Pruner, delete_thread
-from statewright.storage.checkpoints.row_ids import bounds_of, line_of, number_of, row_id_of
 from statewright.storage.damage import with_damage_report
 from statewright.storage.database import UNLIMITED, Connection, D, Job, View, on_event_loop
 
@@ -148,7 +147,7 @@ class DatabaseSaver(View[D]):
         def delete(connection: Connection) -> None:
             number = self._writer.thread_number(connection, thread_id)
             if number is not None:
-                delete_thread(connection, number)
+                delete_thread(connection, self.database, number)
                 self.database.head_cache.forget()
 
         delete_reported = with_damage_report(delete, thread_id)
@@ -207,21 +206,21 @@ class DatabaseSaver(View[D]):
     def _copy(self, connection: Connection, source: int, to: str) -> None:
         """Copy all rows of a thread under new numbers; `to` is the id of the new thread."""
         sql, commits, insert = self._sql, self.database.statements("commits"), self.database.insert
-        target = insert(connection, sql["copy_thread"], (to, source))
+        target, ids = insert(connection, sql["copy_thread"], (to, source)), self.database.row_ids
         for run, name in connection.execute(sql["named_runs"], (source,)).fetchall():
             copied = insert(connection, commits["insert_run"], (target, name))
-            connection.execute(sql["copy_events"], (row_id_of(copied, 0) - row_id_of(run, 0), *bounds_of(run)))
+            connection.execute(sql["copy_events"], (ids.row_id(copied, 0) - ids.row_id(run, 0), *ids.bounds(run)))
         copies: dict[int, int] = {}
         for line, namespace, branch in connection.execute(sql["copied_lines"], (source,)).fetchall():
             copies[line] = insert(connection, commits["insert_line"], (target, namespace, branch))
         for line, copied in copies.items():
-            shift, bounds = row_id_of(copied, 0) - row_id_of(line, 0), bounds_of(line)
+            shift, bounds = ids.row_id(copied, 0) - ids.row_id(line, 0), ids.bounds(line)
             connection.execute(sql["copy_records"], (shift, target, *bounds))
             connection.execute(sql["copy_segments"], (shift, *bounds))
             connection.execute(sql["copy_pending"], (shift, *bounds))
             connection.execute(sql["copy_grown"], (copied, line))
             for row_id, parent in connection.execute(sql["jumps"], bounds).fetchall():
-                moved = row_id_of(copies[line_of(parent)], number_of(parent)) if parent is not None else None
+                moved = ids.row_id(copies[ids.line(parent)], ids.number(parent)) if parent is not None else None
                 connection.execute(commits["insert_jump"], (row_id + shift, moved))
 
     def _head_id(self, connection: Connection, thread_id: str) -> CheckpointId | None:

@@ -19,11 +19,11 @@ from statewright.errors import DuplicateRecord, InvalidConfig, SerdeError, sugge
 from statewright.runs import Column, Record, Run, columns_of
 from statewright.runs.records.record import R
 from statewright.storage.damage import UNREADABLE, damaged
-from statewright.storage.database import Connection, Cursor, Database
+from statewright.storage.database import Database, Statement
 from statewright.storage.encryption import Encryptor
 
 Convert = Callable[[Any], Any]
-_UNSEARCHABLE: Final = {"json": "JSON", "sealed": "text that may be encrypted"}
+_UNSEARCHABLE: Final = {"json": "JSON", "names": "a list", "sealed": "text that may be encrypted"}
 _RUN_INPUT: Final = 'coalesce("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'
 """The input of a run: a large one has a row of its own, so that reading many runs does not read their inputs."""
 
@@ -97,30 +97,33 @@ class Table(Generic[R]):
                 f"Read the records, and filter them."
             )
 
-    def execute(
+    def statement(
         self,
-        connection: Connection,
         sql: str,
         parameters: Sequence[Any],
         values: Record | Mapping[str, Any] | None = None,
-    ) -> Cursor:
-        """Execute a statement, which may write a record, or values by column.
+        **options: Any,
+    ) -> Statement:
+        """Return a statement, which may write a record, or values by column.
 
-        Raises DuplicateRecord or SerdeError if a constraint is violated.
+        It raises DuplicateRecord or SerdeError if a constraint is violated.
         """
-        try:
-            return connection.execute(sql, parameters)
-        except self._database.INTEGRITY_ERROR as error:
+
+        def translate(error: Exception) -> Exception | None:
+            if isinstance(error, UnicodeEncodeError | OverflowError):
+                return SerdeError(f"a record of {self.name}", str(error))
+            if not isinstance(error, self._database.INTEGRITY_ERROR):
+                return None
             is_unique, columns = self._database.violated_constraint(error)
             if not is_unique:
-                raise SerdeError(f"{self.name}.{columns[0]}", "it must not be None") from error
+                return SerdeError(f"{self.name}.{columns[0]}", "it must not be None")
             if isinstance(values, Record):
                 duplicates = [getattr(values, name) for name in columns]
             else:
                 duplicates = [(values or {}).get(name, "as before") for name in columns]
-            raise DuplicateRecord(self.name, columns, duplicates) from error
-        except (UnicodeEncodeError, OverflowError) as error:
-            raise SerdeError(f"a record of {self.name}", str(error)) from error
+            return DuplicateRecord(self.name, columns, duplicates)
+
+        return Statement(sql, parameters, translate=translate, **options)
 
     def _checked(self, name: str, convert: Convert) -> Convert:
         """Return a conversion to stored form that raises SerdeError for a value that cannot be stored."""
@@ -145,6 +148,8 @@ def _conversions(column: Column, encryptor: Encryptor) -> tuple[Convert, Convert
             return microseconds, instant_of
         case "json":
             return partial(encrypted_json, encryptor), partial(decrypted_json, encryptor)
+        case "names":
+            return json.dumps, json.loads
         case "sealed":
             return partial(_encrypted_text, encryptor), partial(_decrypted_text, encryptor)
         case "text" | "integer" | "real":
@@ -158,6 +163,7 @@ class Tables(dict[type[Record], Table[Any]]):
         super().__init__()
         self.encryptor = database.encryptor
         self.sql = database.statements("ledger")
+        self.executes_late = database.executes_late
         self._database = database
 
     def __missing__(self, kind: type[R]) -> Table[R]:

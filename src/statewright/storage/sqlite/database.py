@@ -21,9 +21,11 @@ from typing import Any, Final, Self
 from statewright.errors import StorageError
 from statewright.serde.serde import Serde
 from statewright.storage.checkpoints.head_cache import HeadCache
+from statewright.storage.database import Statement
 from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase
 from statewright.storage.locations import path_of
+from statewright.storage.row_ids import RowIds
 from statewright.storage.sqlite.data_version import VersionedHeadCache, check_format
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translate_error
 from statewright.storage.sqlite.forks import defer_forks
@@ -36,6 +38,21 @@ CACHED_STATEMENTS: Final = 512
 """Prepared statements that a connection caches: savers, stores, caches and ledgers use more than the default of 128."""
 
 
+class _Connection(sqlite3.Connection):
+    """A connection that executes the statements of jobs at once."""
+
+    def send(self, statement: Statement) -> None:
+        try:
+            cursor = self.execute(statement.sql, statement.parameters)
+        except Exception as error:
+            translated = statement.error_of(error)
+            if translated is error:
+                raise
+            raise translated from error
+        row = cursor.fetchone() if cursor.description is not None else None
+        statement.check(row, cursor.rowcount if cursor.description is None else row is not None)
+
+
 class SqliteDatabase(GroupCommitDatabase):
     """A file with threads, a store, a cache and the records of runs.
 
@@ -44,6 +61,7 @@ class SqliteDatabase(GroupCommitDatabase):
     checkpoints smaller and slower to read.
     """
 
+    row_ids = RowIds(number_bits=32)
     INTEGRITY_ERROR = sqlite3.IntegrityError
     AFTER_ALL_TEXT = b""  # SQLite sorts bytes after all text
 
@@ -61,7 +79,7 @@ class SqliteDatabase(GroupCommitDatabase):
         self.encryptor = Encryptor(key, compress=compress)
         self.head_cache: HeadCache = VersionedHeadCache(self.path)
         self._open_queue()
-        self._readers: list[sqlite3.Connection] = []
+        self._readers: list[_Connection] = []
         self._pid = os.getpid()
         with self._translating_errors():
             self._connection = self._connect()
@@ -92,7 +110,7 @@ class SqliteDatabase(GroupCommitDatabase):
     # -- reading
 
     @contextmanager
-    def read(self) -> Generator[sqlite3.Connection]:
+    def read(self) -> Generator[_Connection]:
         """Provide a connection that sees a single state of the database during the block."""
         self._reopen_after_fork()
         with self._translating_errors():
@@ -112,7 +130,7 @@ class SqliteDatabase(GroupCommitDatabase):
                 else:
                     self._readers.append(connection)
 
-    def _reader(self) -> sqlite3.Connection:
+    def _reader(self) -> _Connection:
         if self._closed:
             raise self._closed_error()
         check_in_place(self._absolute_path, self._identity)
@@ -138,7 +156,7 @@ class SqliteDatabase(GroupCommitDatabase):
         return self._connection.total_changes, self._connection.in_transaction  # an error may end the transaction
 
     @property
-    def _writing_connection(self) -> sqlite3.Connection:
+    def _writing_connection(self) -> _Connection:
         return self._connection
 
     def vacuum(self) -> int:
@@ -185,13 +203,14 @@ class SqliteDatabase(GroupCommitDatabase):
 
     # -- connections
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> _Connection:
         connection = sqlite3.connect(
             self._absolute_path,
             timeout=BUSY_TIMEOUT,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=CACHED_STATEMENTS,
+            factory=_Connection,
         )
         try:
             connection.execute("PRAGMA synchronous=FULL")
