@@ -58,6 +58,13 @@ class Connection(Protocol):
         """Execute a statement several times."""
         ...
 
+    def lock(self, *names: str) -> None:
+        """Lock names until the end of the transaction: wait for other transactions that have locked one of them.
+
+        A database with a single writer needs no locks.
+        """
+        ...
+
     def send(self, statement: Statement, /) -> None:
         """Execute a statement now or at any time before the transaction is committed, in order.
 
@@ -102,6 +109,16 @@ class Statement:
         return (self.translate and self.translate(error)) or error
 
 
+def thread_lock(workspace: str, thread_id: str) -> str:
+    """Return the name under which a thread is locked, by transactions that write to it or to its runs."""
+    return f"thread {workspace} {thread_id}"
+
+
+def run_lock(run_id: str) -> str:
+    """Return the name under which a run is locked, by transactions that write to it or to its records."""
+    return f"run {run_id}"
+
+
 Job = Callable[[Connection], T]
 """Work in a transaction. It checks before it writes, and may be called again after a rollback."""
 
@@ -126,6 +143,8 @@ class Database(Closeable, ABC):
     """The division of row ids."""
     executes_late: ClassVar[bool] = False
     """True if statements that were sent are executed by the commit: then checks before them save no rollback."""
+    has_arrays: ClassVar[bool] = False
+    """True if a list can be one parameter of a statement."""
     INTEGRITY_ERROR: ClassVar[type[Exception]]
     """Raised by a connection for a violated constraint."""
     AFTER_ALL_TEXT: ClassVar[Any]

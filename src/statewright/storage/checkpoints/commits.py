@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
-from statewright.checkpoint import BranchKey, Commit, LeaseRequest, Pending
+from statewright.checkpoint import BranchKey, Commit, Lease, LeaseRequest, Pending
 from statewright.checkpoint.encoding import Encoder, Entries
 from statewright.checkpoint.forms import JOURNAL, journal_text, key_of
 from statewright.checkpoint.lease import check_lease, has_moved
@@ -42,15 +42,9 @@ class Writer:
     def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
         """Return the job that saves a commit. It raises CheckpointConflict, ThreadBusy or LeaseLost before a write."""
         encoder, checkpoint_id = self._encoder, commit.checkpoint.id
-        key = key_of(checkpoint_id)
-        expected = key_of(commit.expected) if commit.expected is not None else None
-        deltas = commit.deltas
-        control, changes = encoder.control(commit), encoder.changes(commit, deltas)
-        entries, log = encoder.entries(commit.pending), commit.log
-        # The log entries of the commit itself are stored in its record, those of another run or time in a row.
-        events = encoder.log_beside(log, commit) if log is not None else None
-        separate_log = encoder.log(log, commit.line.namespace) if log is not None and events is None else None
-        commit.size = len(control) + (len(changes) if changes is not None else 0)
+        key, expected, control, changes, entries, events, separate_log = encoded = encoder.commit(commit)
+        deltas, log = commit.deltas, commit.log
+        commit.size = encoded.size
 
         def store(connection: Connection) -> tuple[Head | None, int]:
             """Write the commit without the jobs in `also`; return the previous head and the row id of the commit."""
@@ -165,6 +159,21 @@ class Writer:
         return job
 
     # -- leases
+
+    def renew_job(self, thread_id: str, hold: LeaseRequest) -> Job[Lease | None]:
+        """Return the job that claims, extends or releases a lease. It raises like a commit, and returns the lease."""
+
+        def renew(connection: Connection) -> Lease | None:
+            thread = self.thread(connection, thread_id)
+            check_lease(thread, thread_id, hold)
+            if has_moved(thread, hold):
+                raise self._conflict(connection, thread_id, None, self._head(connection, thread, BranchKey(thread_id)))
+            return None if thread is None else self.write_lease(connection, thread, thread_id, hold).lease
+
+        return renew
+
+    def lock(self, connection: Connection, thread_id: str) -> None:
+        """Wait until no other transaction writes to a thread. A database with a single writer needs no lock."""
 
     def thread(self, connection: Connection, thread_id: str) -> Thread | None:
         """Return a thread of the workspace, if it exists, from the cache if it is there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import starmap
 from typing import Any, Final
 
 from statewright.errors import RecordConflict, RecordPresent, SerdeError
@@ -28,14 +29,16 @@ from statewright.runs import (
     Record,
     Run,
     RunEvent,
+    Scope,
     Spend,
     Update,
     UpdateAll,
     Where,
     delivery_of,
+    scope_of,
     where,
 )
-from statewright.storage.database import Connection, Job, Match, Statement
+from statewright.storage.database import Connection, Job, Match, Statement, run_lock, thread_lock
 from statewright.storage.ledger.conditions import Sql, conditions
 from statewright.storage.ledger.tables import Table, Tables, encrypted_json
 
@@ -48,7 +51,12 @@ _SET_BY_LEDGER: Final = ("version", "last_event", "updated_at")
 def job_of(tables: Tables, changes: Sequence[Change]) -> Job[Any]:
     """Return the job that makes changes in order. It raises RecordConflict, and needs a rollback then."""
     checks = [] if tables.executes_late else _checks_ahead(tables, changes)
-    return _all([*checks, *(_job(tables, change) for change in changes)])
+    return _all([_locking(scope_of(changes)), *checks, *(_job(tables, change) for change in changes)])
+
+
+def _locking(scope: Scope) -> Job[Any]:
+    names = [*map(run_lock, scope.runs), *starmap(thread_lock, scope.threads)]
+    return lambda connection: connection.lock(*names)
 
 
 def _job(tables: Tables, change: Change) -> Job[Any]:

@@ -59,6 +59,8 @@ def _in(tables: Tables, table: Table[Any], name: str, candidates: Sequence[Any])
 
 def _in_list(tables: Tables, table: Table[Any], name: str, values: list[Any]) -> Sql:
     """Return the condition with a list padded to a power of two, so that few statements need to be prepared."""
+    if tables.has_arrays:
+        return f'"{name}" = ANY (?)', [values]
     if len(values) <= _MAX_PLACEHOLDERS:
         length = 1 << (len(values) - 1).bit_length()
         values = values + values[-1:] * (length - len(values))
@@ -85,4 +87,5 @@ def order_by(table: Table[Any], order: Order | None) -> str:
     if order is None:
         return '"id"'
     table.check_column(order.column, searched=True)
-    return f'"{order.column}"{" DESC" if order.descending else ""}, "id"'
+    direction = "DESC NULLS LAST" if order.descending else "ASC NULLS FIRST"  # which databases do not agree on
+    return f'"{order.column}" {direction}, "id"'

@@ -98,7 +98,7 @@ class DatabaseLedger(View[D]):
         )
         sql = f'SELECT {columns} FROM "{table.name}" WHERE {condition}'
         if keys:
-            sql += f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(keys)}"
+            sql += f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(f'{key} NULLS FIRST' for key in keys)}"
 
         def read(connection: Connection) -> list[Group]:
             rows = connection.execute(sql, values).fetchall()

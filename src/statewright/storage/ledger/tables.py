@@ -1,7 +1,7 @@
 """Records as rows, and back: a table for each class, a column for each field.
 
-JSON is stored as encrypted bytes; times are microseconds, flags are 0 and 1, None is NULL. Secret text is bytes if the
-database is encrypted, and plain text otherwise: earlier versions wrote plain text always, and such rows can be read.
+JSON and private text are stored as bytes, which are encrypted if the database is; times are microseconds, flags are 0
+and 1, None is NULL. Earlier versions stored private text as text, which can still be read.
 """
 
 from __future__ import annotations
@@ -164,6 +164,7 @@ class Tables(dict[type[Record], Table[Any]]):
         self.encryptor = database.encryptor
         self.sql = database.statements("ledger")
         self.executes_late = database.executes_late
+        self.has_arrays = database.has_arrays
         self._database = database
 
     def __missing__(self, kind: type[R]) -> Table[R]:
@@ -185,8 +186,8 @@ def decrypted_json(encryptor: Encryptor, stored: bytes) -> Any:
         return json.loads(body)
 
 
-def _encrypted_text(encryptor: Encryptor, text: str) -> str | bytes:
-    return encryptor.encrypt(text.encode()) if encryptor.encrypts else text
+def _encrypted_text(encryptor: Encryptor, text: str) -> bytes:
+    return encryptor.encrypt(text.encode())
 
 
 def _decrypted_text(encryptor: Encryptor, stored: str | bytes) -> str:

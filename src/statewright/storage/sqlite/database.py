@@ -41,6 +41,9 @@ CACHED_STATEMENTS: Final = 512
 class _Connection(sqlite3.Connection):
     """A connection that executes the statements of jobs at once."""
 
+    def lock(self, *names: str) -> None:
+        """Do nothing: the file has a single writer."""
+
     def send(self, statement: Statement) -> None:
         try:
             cursor = self.execute(statement.sql, statement.parameters)

@@ -19,7 +19,7 @@ SELECT number << 32 | last_event, ?, ? FROM workflow_runs
 WHERE id = ?;
 
 -- delete_events
--- `:runs` stands for a query of their numbers.
+-- A query of the numbers of the runs is inserted.
 DELETE FROM run_events
 WHERE place IN (
     SELECT place FROM (:runs) AS selected
