@@ -34,6 +34,10 @@ def checked_name(parameter: str, value: Any) -> str:
         raise InvalidConfig(f"{parameter} is {value!r} of type {type(value).__name__}. Give a non-empty string.")
     if not is_unicode(value):
         raise InvalidConfig(f"{parameter} is {value!r}, which has half of a surrogate pair. Give the character itself.")
+    if "\0" in value:
+        raise InvalidConfig(
+            f"{parameter} is {value!r}, which has a null character. Databases cannot store it: leave it out."
+        )
     return value
 
 

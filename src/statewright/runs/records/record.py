@@ -73,3 +73,10 @@ def _kind(kind: Any) -> ColumnKind:
         return "status"
     kinds: dict[Any, ColumnKind] = {bool: "flag", int: "integer", float: "real", datetime: "instant"}
     return kinds.get(kind, "text")
+
+
+def checked_text(text: str) -> str:
+    """Return text for a column. Raises ValueError for a null character, which not every database can store."""
+    if "\0" in text:
+        raise ValueError("a null character cannot be stored")
+    return text

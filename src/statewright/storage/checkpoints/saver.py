@@ -274,11 +274,12 @@ class DatabaseSaver(View[D]):
         return self._read(read, thread_id)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
-        bounds = (self.workspace, prefix, prefix, UNLIMITED if limit is None else cut_page(limit).stop)
+        size = UNLIMITED if limit is None else cut_page(limit).stop
+        parameters = {"workspace": self.workspace, "prefix": prefix, "limit": size}
         return self._read(
             lambda connection: [
                 ThreadEntry(name, instant_of(changed), owner)
-                for name, changed, owner in connection.execute(self._sql["threads"], bounds)
+                for name, changed, owner in connection.execute(self._sql["threads"], parameters)
             ]
         )
 

@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 from statewright.clock import instant_of, microseconds
 from statewright.errors import DuplicateRecord, InvalidConfig, SerdeError, suggestion
 from statewright.runs import Column, Record, Run, columns_of
-from statewright.runs.records.record import R
+from statewright.runs.records.record import R, checked_text
 from statewright.storage.damage import UNREADABLE, damaged
 from statewright.storage.database import Database, Statement
 from statewright.storage.encryption import Encryptor
@@ -45,7 +45,9 @@ class Table(Generic[R]):
         self._values = attrgetter(*self.names)
         conversions = {name: _conversions(column, database.encryptor) for name, column in self.columns.items()}
         self._encoders = {name: self._checked(name, pair[0]) for name, pair in conversions.items() if pair is not None}
-        self._decoders = {name: pair[1] for name, pair in conversions.items() if pair is not None}
+        self._decoders = {
+            name: pair[1] for name, pair in conversions.items() if pair is not None and pair[1] is not None
+        }
         self._encoder_by_index = [(self.names.index(name), encode) for name, encode in self._encoders.items()]
         self._decoder_by_index = [(self.names.index(name), decode) for name, decode in self._decoders.items()]
 
@@ -137,8 +139,8 @@ class Table(Generic[R]):
         return encode
 
 
-def _conversions(column: Column, encryptor: Encryptor) -> tuple[Convert, Convert] | None:
-    """Return the conversions of values to stored form and back; None if they are stored as they are."""
+def _conversions(column: Column, encryptor: Encryptor) -> tuple[Convert, Convert | None] | None:
+    """Return the conversions of values to stored form and back; None for one that changes nothing."""
     match column.kind:
         case "flag":
             return int, bool
@@ -152,7 +154,9 @@ def _conversions(column: Column, encryptor: Encryptor) -> tuple[Convert, Convert
             return json.dumps, json.loads
         case "sealed":
             return partial(_encrypted_text, encryptor), partial(_decrypted_text, encryptor)
-        case "text" | "integer" | "real":
+        case "text":
+            return checked_text, None
+        case "integer" | "real":
             return None
 
 

@@ -225,7 +225,5 @@ class PostgresDatabase(GroupCommitDatabase):
 def _checked_schema(schema: str | None) -> str | None:
     """Return the name of a schema. Raises InvalidConfig for one that would need quoting."""
     if schema is not None and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
-        raise InvalidConfig(
-            f"schema={schema!r} is not valid: use up to 63 lowercase letters, digits and underscores."
-        )
+        raise InvalidConfig(f"schema={schema!r} is not valid: use up to 63 lowercase letters, digits and underscores.")
     return schema

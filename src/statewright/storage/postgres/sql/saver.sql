@@ -22,8 +22,8 @@ ORDER BY runs.id;
 -- threads
 -- Threads whose ids begin with a text.
 SELECT thread_id, changed, owner FROM threads
-WHERE workspace = ? AND starts_with(thread_id, ?)
-ORDER BY changed DESC, id DESC LIMIT ?;
+WHERE workspace = :workspace AND starts_with(thread_id, :prefix)
+ORDER BY changed DESC, id DESC LIMIT :limit;
 
 -- namespaces
 SELECT DISTINCT namespace FROM lines

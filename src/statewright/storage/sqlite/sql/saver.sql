@@ -22,8 +22,9 @@ ORDER BY runs.id;
 -- threads
 -- Threads whose ids begin with a text. Compared as bytes, because functions of text stop at a null character.
 SELECT thread_id, changed, owner FROM threads
-WHERE workspace = ? AND substr(CAST(thread_id AS BLOB), 1, length(CAST(? AS BLOB))) = CAST(? AS BLOB)
-ORDER BY changed DESC, id DESC LIMIT ?;
+WHERE workspace = :workspace
+    AND substr(CAST(thread_id AS BLOB), 1, length(CAST(:prefix AS BLOB))) = CAST(:prefix AS BLOB)
+ORDER BY changed DESC, id DESC LIMIT :limit;
 
 -- namespaces
 SELECT DISTINCT namespace FROM lines
