@@ -36,7 +36,10 @@ from statewright.storage.sqlite.statements import statements
 from statewright.testing.conformance.ledger.samples import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TABLES = Tables(cast("Any", SimpleNamespace(encryptor=Encryptor(), statements=statements, executes_late=False, has_arrays=False)))
+SHARED: Any = {"statements": statements, "executes_late": False, "has_arrays": False}
+TABLES = Tables(
+    cast("Any", SimpleNamespace(encryptor=Encryptor(), **SHARED))
+)
 
 
 def text_of(*given: Any) -> str:

@@ -20,8 +20,11 @@ from statewright.testing.conformance.ledger.samples import full_record, minimal_
 
 TYPES = {"text": "TEXT", "integer": "INTEGER", "flag": "INTEGER", "instant": "INTEGER", "status": "TEXT"}
 TYPES |= {"real": "REAL", "json": "BLOB", "names": "TEXT", "sealed": "TEXT"}
-PLAIN: Any = SimpleNamespace(encryptor=Encryptor(), statements=statements, executes_late=False, has_arrays=False)
-ENCRYPTED: Any = SimpleNamespace(encryptor=Encryptor(b"k" * 32), statements=statements, executes_late=False, has_arrays=False)
+SHARED: Any = {"statements": statements, "executes_late": False, "has_arrays": False}
+PLAIN: Any = SimpleNamespace(encryptor=Encryptor(), **SHARED)
+ENCRYPTED: Any = SimpleNamespace(
+    encryptor=Encryptor(b"k" * 32), statements=statements, executes_late=False, has_arrays=False
+)
 """What tables need of a database."""
 SHOWN = {"id", "name", "slug", "workspace_id", "run_id", "task_id", "step_id", "step_name", "interrupt_id", "thread_id"}
 SHOWN |= {"graph", "definition_id", "version", "kind", "type", "event", "event_type", "signal_type", "model", "value"}
