@@ -37,9 +37,7 @@ from statewright.testing.conformance.ledger.samples import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SHARED: Any = {"statements": statements, "executes_late": False, "has_arrays": False}
-TABLES = Tables(
-    cast("Any", SimpleNamespace(encryptor=Encryptor(), **SHARED))
-)
+TABLES = Tables(cast("Any", SimpleNamespace(encryptor=Encryptor(), **SHARED)))
 
 
 def text_of(*given: Any) -> str:
